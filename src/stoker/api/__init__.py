@@ -1,0 +1,1 @@
+"""HTTP: a table of endpoints, and one package per family that translates between its words and ours."""

@@ -1,0 +1,1 @@
+"""Stoker's own family at /api/stoker/v1: identity, organisation, audit and settings."""

@@ -1,0 +1,136 @@
+"""Query and path parameters: from text to a struct, by a decoder compiled from the struct once.
+
+Unknown parameters are ignored, a bad value of a known one is an error that says what it may be.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Generic, TypeVar, get_type_hints
+from urllib.parse import unquote_to_bytes
+
+import msgspec
+from msgspec import Struct
+from msgspec import inspect as mi
+
+from stoker.api.wording import expectation, shown
+from stoker.domain.errors import bad_request
+
+P = TypeVar("P", bound="Params")
+
+
+class Params(Struct, frozen=True, kw_only=True):
+    """The base of every parameter struct."""
+
+
+class NoParams(Params, frozen=True, kw_only=True):
+    """An endpoint that takes none."""
+
+
+class Field(Struct, frozen=True):
+    """One parameter: its name here, its name on the wire, and what it may be."""
+
+    name: str
+    wire: str
+    kind: mi.Type
+    annotation: Any
+    required: bool
+    is_list: bool
+    blank_is_absent: bool
+
+
+class Decoder(Generic[P]):
+    """Reads one kind of parameters."""
+
+    def __init__(self, params: type[P], *, snake_twins: bool = False) -> None:
+        self._params = params
+        described = mi.type_info(params)
+        if not isinstance(described, mi.StructType):
+            raise TypeError(f"{params} is not a struct")
+        hints = get_type_hints(params, include_extras=True)
+        self.fields = [_field(field, hints[field.name]) for field in described.fields]
+        self._by_wire = {field.wire: field for field in self.fields}
+        if snake_twins:
+            self._by_wire |= {field.name: field for field in self.fields}
+
+    def __call__(self, query: bytes, path: Mapping[str, str]) -> P:
+        given: dict[str, Any] = {}
+        if query:
+            self._read_query(query, given)
+        given |= path
+        try:
+            return msgspec.convert(given, self._params, strict=False)
+        except msgspec.ValidationError as error:
+            raise self._explained(given) from error
+
+    def _read_query(self, query: bytes, given: dict[str, Any]) -> None:
+        for name, value in parse_query(query):
+            field = self._by_wire.get(name)
+            if field is None or (value == "" and field.blank_is_absent):
+                continue
+            if field.is_list:
+                given.setdefault(field.wire, []).extend(part.strip() for part in value.split(",") if part.strip())
+            else:
+                given[field.wire] = value
+
+    def _explained(self, given: Mapping[str, Any]) -> Exception:
+        """Which parameter is wrong, and what it may be."""
+        for field in self.fields:
+            if field.wire not in given:
+                if field.required:
+                    return bad_request(field.wire, f"it is required. Use {expectation(field.kind)}.")
+                continue
+            value = given[field.wire]
+            try:
+                msgspec.convert(value, field.annotation, strict=False)
+            except msgspec.ValidationError:
+                text = ",".join(value) if field.is_list else value
+                return bad_request(field.wire, f"{shown(text)} is not allowed. Use {expectation(field.kind)}.")
+        return bad_request("query", "the parameters do not fit together.")
+
+
+def parse_query(query: bytes) -> list[tuple[str, str]]:
+    """Names and values of a query string; text that is not UTF-8 is an error."""
+    found = []
+    for part in query.split(b"&"):
+        if part:
+            name, _, value = part.partition(b"=")
+            found.append((_decode(name), _decode(value)))
+    return found
+
+
+def decode_segment(segment: bytes) -> str | None:
+    """One part of a path; None when it is not text."""
+    try:
+        text = unquote_to_bytes(segment).decode()
+    except UnicodeDecodeError:
+        return None
+    return None if "\0" in text else text
+
+
+def _decode(raw: bytes) -> str:
+    try:
+        text = unquote_to_bytes(raw.replace(b"+", b" ")).decode()
+    except UnicodeDecodeError:
+        raise bad_request("query", "it is not UTF-8 text.") from None
+    if "\0" in text:
+        raise bad_request("query", "it may not hold the character NUL.")
+    return text
+
+
+def _field(field: mi.Field, annotation: Any) -> Field:
+    kinds = _kinds(field.type)
+    is_list = any(isinstance(kind, mi.ListType | mi.VarTupleType) for kind in kinds)
+    chosen = all(isinstance(kind, mi.EnumType | mi.LiteralType | mi.ListType | mi.VarTupleType) for kind in kinds)
+    return Field(field.name, field.encode_name, field.type, annotation, field.required, is_list, chosen)
+
+
+def _kinds(kind: mi.Type) -> list[mi.Type]:
+    """The alternatives of a type, without None."""
+    match kind:
+        case mi.Metadata():
+            return _kinds(kind.type)
+        case mi.UnionType():
+            return [found for each in kind.types for found in _kinds(each)]
+        case mi.NoneType():
+            return []
+        case _:
+            return [kind]

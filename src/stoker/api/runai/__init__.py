@@ -1,0 +1,1 @@
+"""The Run:ai compatible family: the vendor's client works unmodified."""

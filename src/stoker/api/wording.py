@@ -1,0 +1,92 @@
+"""What a value may be, in words, taken from its type. Every error about a value is worded here."""
+
+from typing import Any
+
+from msgspec import inspect as mi
+
+SHOWN = 80
+
+
+def expectation(kind: mi.Type) -> str:
+    """What to send, such as `a whole number from 1 to 1000`."""
+    match kind:
+        case mi.Metadata():
+            return expectation(kind.type)
+        case mi.IntType():
+            return ("a whole number " + _bounds(kind)).strip()
+        case mi.FloatType():
+            return ("a number " + _bounds(kind)).strip()
+        case mi.BoolType():
+            return "true or false"
+        case mi.EnumType():
+            return _choices([member.value for member in kind.cls])
+        case mi.LiteralType():
+            return _choices(list(kind.values))
+        case mi.UnionType():
+            return " or ".join(expectation(each) for each in kind.types)
+        case mi.NoneType():
+            return "null"
+        case mi.ListType() | mi.VarTupleType():
+            return f"a list, each {expectation(kind.item_type)}"
+        case mi.DictType():
+            return "an object"
+        case mi.StructType():
+            return "an object with the fields " + ", ".join(field.encode_name for field in kind.fields)
+        case mi.StrType():
+            return _text(kind)
+        case _:
+            return "another value"
+
+
+def locate(kind: mi.Type, path: str) -> mi.Type | None:
+    """The type at a path such as `$.resource.cpu` or `$.ids[...]`."""
+    found: mi.Type | None = kind
+    for step in path.removeprefix("$").replace("[", ".[").split(".")[1:]:
+        found = _inside(found, step)
+    return found
+
+
+def shown(value: object) -> str:
+    """A value as an error quotes it, cut to a readable length."""
+    text = str(value)
+    return f'"{text[:SHOWN]}…"' if len(text) > SHOWN else f'"{text}"'
+
+
+def _inside(kind: mi.Type | None, step: str) -> mi.Type | None:
+    match kind:
+        case mi.Metadata():
+            return _inside(kind.type, step)
+        case mi.UnionType():
+            return next((found for each in kind.types if (found := _inside(each, step)) is not None), None)
+        case mi.StructType():
+            return next((field.type for field in kind.fields if field.encode_name == step), None)
+        case mi.ListType() | mi.VarTupleType() if step.startswith("["):
+            return kind.item_type
+        case mi.DictType() if step.startswith("["):
+            return kind.value_type
+        case _:
+            return None
+
+
+def _bounds(kind: mi.IntType | mi.FloatType) -> str:
+    if kind.ge is not None and kind.le is not None:
+        return f"from {kind.ge} to {kind.le}"
+    words = (("at least", kind.ge), ("above", kind.gt), ("at most", kind.le), ("below", kind.lt))
+    return " and ".join(f"{word} {limit}" for word, limit in words if limit is not None)
+
+
+def _choices(values: list[Any]) -> str:
+    words = [str(value) for value in values]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def _text(kind: mi.StrType) -> str:
+    if kind.pattern:
+        return f"text that matches {kind.pattern}"
+    if kind.min_length and kind.max_length:
+        return f"text of {kind.min_length} to {kind.max_length} characters"
+    if kind.max_length:
+        return f"text of at most {kind.max_length} characters"
+    if kind.min_length:
+        return f"text of at least {kind.min_length} characters"
+    return "text"

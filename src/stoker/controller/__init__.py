@@ -1,0 +1,1 @@
+"""The loops that keep what Stoker knows true."""

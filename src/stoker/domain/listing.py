@@ -1,0 +1,59 @@
+"""Asking for a part of a list: which part, which items, and what comes back."""
+
+from typing import Generic, TypeVar
+
+from msgspec import Struct
+
+from stoker.domain.identity import UserKind, UserRole
+
+T = TypeVar("T")
+
+
+class Window(Struct, frozen=True):
+    """Which part of a list is asked for."""
+
+    offset: int = 0
+    limit: int = 100
+
+
+class Listing(Struct, Generic[T], frozen=True):
+    """One part of a list, and how long the whole is."""
+
+    items: list[T]
+    total: int
+
+
+class UserQuery(Struct, frozen=True):
+    """`text` is a part of the name, the full name or the e-mail address."""
+
+    text: str = ""
+    role: UserRole | None = None
+    kind: UserKind | None = None
+    disabled: bool | None = None
+
+
+class WorkspaceQuery(Struct, frozen=True):
+    """`visible_to` limits the list to the workspaces of one user."""
+
+    text: str = ""
+    department: str = ""
+    cluster: str = ""
+    visible_to: str | None = None
+
+
+class KeyQuery(Struct, frozen=True):
+    text: str = ""
+    user_id: str | None = None
+
+
+class AuditQuery(Struct, frozen=True):
+    """`before` is the id after which the next page begins."""
+
+    actor: str = ""
+    action: str = ""
+    target: str = ""
+    result: str = ""
+    since: int | None = None
+    until: int | None = None
+    before: str = ""
+    limit: int = 100

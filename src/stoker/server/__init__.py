@@ -1,0 +1,1 @@
+"""The one place that builds settings, store, controller and API, wires them together and runs them."""

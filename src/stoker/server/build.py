@@ -1,0 +1,83 @@
+"""Puts the rooms together: a running installation from nothing but settings."""
+
+import asyncio
+import contextlib
+import os
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from msgspec import Struct
+
+from stoker.api.app import Api
+from stoker.api.metrics import Metrics
+from stoker.api.table import ENDPOINTS
+from stoker.controller.retention import forget_forever
+from stoker.domain.clock import Clock, SystemClock
+from stoker.domain.errors import ErrorCode, StokerError
+from stoker.domain.names import Randomness
+from stoker.domain.settings import Settings
+from stoker.services.bundle import Services, build_services
+from stoker.services.context import Context
+from stoker.services.first_start import ensure_admin_key, prepare
+from stoker.services.secrets import readable
+from stoker.store import open_store
+from stoker.store import secrets as kept_secrets
+from stoker.store.base import Store
+
+SIGNING_KEY = "token signing key"
+
+
+class Installation(Struct, frozen=True):
+    store: Store
+    services: Services
+    api: Api
+    admin_key_file: Path
+
+
+def make_data_dir(settings: Settings) -> Path:
+    """The data dir, created for its owner only."""
+    path = Path(settings.data_dir)
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        usable = path.is_dir() and os.access(path, os.R_OK | os.W_OK | os.X_OK)
+    except OSError as error:
+        raise _unusable(path, error.strerror or str(error)) from error
+    if not usable:
+        raise _unusable(path, "it cannot be written")
+    return path
+
+
+@asynccontextmanager
+async def installed(
+    settings: Settings, clock: Clock | None = None, randomness: Randomness = secrets.token_bytes
+) -> AsyncIterator[Installation]:
+    """Everything running but the sockets; closed in the reverse order."""
+    clock = clock or SystemClock()
+    data_dir = make_data_dir(settings)
+    store = open_store(settings.database, data_dir, settings.database_pool)
+    try:
+        candidate = readable(randomness(48))
+        signing_key = await store.write(lambda tx: kept_secrets.find_or_add(tx, SIGNING_KEY, candidate, clock.now()))
+        context = Context(store, clock, randomness, settings, signing_key)
+        await prepare(context)
+        admin_key_file = await ensure_admin_key(context, data_dir)
+        services = build_services(context)
+        forgetting = asyncio.create_task(forget_forever(store, settings, clock))
+        try:
+            yield Installation(store, services, Api(ENDPOINTS, services, Metrics()), admin_key_file)
+        finally:
+            forgetting.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await forgetting
+    finally:
+        await store.close()
+
+
+def _unusable(path: Path, why: str) -> StokerError:
+    return StokerError(
+        ErrorCode.BACKEND_DOWN,
+        f"The data dir {path} cannot be used: {why}.",
+        hint="Choose another with --data-dir, or mend its permissions.",
+    )

@@ -1,0 +1,136 @@
+"""Serves an installation over HTTP until it is told to stop."""
+
+import asyncio
+import contextlib
+import errno
+import gc
+import os
+import signal
+import socket
+import ssl
+import sys
+from collections.abc import Callable, Iterator
+
+import uvicorn
+
+from stoker.domain.errors import ErrorCode, StokerError
+from stoker.domain.settings import Settings
+from stoker.server.build import Installation, installed
+from stoker.server.logs import set_up_logs
+from stoker.server.protocol import limited_protocol
+
+GRACE_SECONDS = 3
+SWITCH_INTERVAL_SECONDS = 0.0005
+"""A busy thread may hold the interpreter this long; the default of 5 ms is the API's latency."""
+
+Announce = Callable[[str, Installation], None]
+
+
+class Server(uvicorn.Server):
+    """uvicorn, which stops on a signal and then ends well instead of dying of it."""
+
+    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_started = started
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._stop)
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._on_started()
+
+    def _stop(self) -> None:
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+
+def serve(settings: Settings, announce: Announce) -> None:
+    """Run until SIGINT or SIGTERM; `announce` is told the address once requests are answered."""
+    os.umask(0o077)
+    sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
+    set_up_logs(settings.log_format, settings.log_level)
+    listening = listen(settings.host, settings.port)
+    with contextlib.closing(listening), asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(_serve(settings, listening, announce))
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket, or a sentence about why there is none."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listening = socket.socket(family, kind, protocol)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(1024)
+    except OSError as error:
+        raise _cannot_listen(host, port, error) from error
+    listening.set_inheritable(False)
+    return listening
+
+
+def address_of(settings: Settings, listening: socket.socket) -> str:
+    """The address to type in a browser."""
+    host = settings.host
+    if host in {"0.0.0.0", "::"}:  # noqa: S104 - shown, not bound
+        host = "127.0.0.1" if host == "0.0.0.0" else "::1"  # noqa: S104
+    shown = f"[{host}]" if ":" in host else host
+    return f"{'https' if settings.tls_cert else 'http'}://{shown}:{listening.getsockname()[1]}"
+
+
+async def _serve(settings: Settings, listening: socket.socket, announce: Announce) -> None:
+    async with installed(settings) as installation:
+        config = uvicorn.Config(
+            installation.api,
+            http=limited_protocol(settings),
+            loop="none",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=60,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+            ssl_certfile=settings.tls_cert or None,
+            ssl_keyfile=settings.tls_key or None,
+        )
+        try:
+            config.load()
+        except (OSError, ssl.SSLError) as error:
+            raise StokerError(
+                ErrorCode.BAD_REQUEST,
+                f"The TLS certificate or key cannot be used: {error}.",
+                hint="Check the files of --tls-cert and --tls-key.",
+            ) from error
+        gc.collect()
+        gc.freeze()
+        address = address_of(settings, listening)
+        await Server(config, lambda: announce(address, installation)).serve([listening])
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    import uvloop
+
+    return uvloop.new_event_loop
+
+
+def _cannot_listen(host: str, port: int, error: OSError) -> StokerError:
+    match error.errno:
+        case errno.EADDRINUSE:
+            message = f"Port {port} of {host} is in use by another program."
+            hint = "Stop that program, or choose another port with --port (0 takes any free one)."
+        case errno.EACCES:
+            message = f"Port {port} of {host} may not be opened by this user."
+            hint = "Choose a port above 1023 with --port."
+        case _:
+            message = f"{host}:{port} cannot be listened on: {error.strerror or error}."
+            hint = "Check --host and --port."
+    return StokerError(ErrorCode.BACKEND_DOWN, message, hint=hint)

@@ -1,0 +1,45 @@
+"""Every service, built together over one context."""
+
+from msgspec import Struct
+
+from stoker.domain.settings import Settings
+from stoker.services.applications import Applications
+from stoker.services.authentication import Authentication
+from stoker.services.clusters import Clusters
+from stoker.services.context import Context
+from stoker.services.departments import Departments
+from stoker.services.health import Health
+from stoker.services.keys import Keys
+from stoker.services.passwords import Passwords
+from stoker.services.trail import Trail
+from stoker.services.users import Users
+from stoker.services.workspaces import Workspaces
+
+
+class Services(Struct, frozen=True):
+    settings: Settings
+    authentication: Authentication
+    users: Users
+    departments: Departments
+    workspaces: Workspaces
+    keys: Keys
+    applications: Applications
+    clusters: Clusters
+    health: Health
+    trail: Trail
+
+
+def build_services(context: Context) -> Services:
+    passwords = Passwords()
+    return Services(
+        settings=context.settings,
+        authentication=Authentication(context, passwords),
+        users=Users(context, passwords),
+        departments=Departments(context),
+        workspaces=Workspaces(context),
+        keys=Keys(context),
+        applications=Applications(context),
+        clusters=Clusters(context),
+        health=Health(context),
+        trail=Trail(context),
+    )

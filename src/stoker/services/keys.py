@@ -1,0 +1,111 @@
+"""API keys: shown once, kept as a hash, limited by expiry, scopes and networks."""
+
+import ipaddress
+
+from msgspec import Struct, structs
+
+from stoker.domain.errors import bad_request, not_found
+from stoker.domain.identity import ApiKey, Scope, User
+from stoker.domain.listing import KeyQuery, Listing, Window
+from stoker.domain.names import new_uuid
+from stoker.domain.permissions import Action, Actor, Target, may
+from stoker.services.context import Context, authorise, record
+from stoker.services.once import Once, only_once, secret_bytes
+from stoker.services.secrets import api_key, hint_of, sha256
+from stoker.store import accounts, credentials
+from stoker.store.base import Transaction
+
+
+class NewKey(Struct, frozen=True, kw_only=True):
+    """A key for the caller, or, asked by an admin, for another user."""
+
+    name: str
+    user: str = ""
+    scopes: tuple[Scope, ...] = ()
+    cidrs: tuple[str, ...] = ()
+    expires_at: int | None = None
+
+
+class IssuedKey(Struct, frozen=True):
+    """The only time the secret is seen."""
+
+    key: ApiKey
+    secret: str
+
+
+class Keys:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def browse(self, actor: Actor, text: str, user: str, window: Window) -> Listing[ApiKey]:
+        """One's own keys; for an admin everyone's, or those of one user."""
+
+        def query(transaction: Transaction) -> Listing[ApiKey]:
+            owner = accounts.find(transaction, user) if user else None
+            if user and owner is None:
+                raise not_found("user", user)
+            everyones = actor.admin and owner is None
+            owner_id = None if everyones else (owner.id if owner else actor.user_id)
+            authorise(actor, Action.KEY_LIST, Target(owner_id=owner_id))
+            return credentials.browse_keys(transaction, KeyQuery(text, owner_id), window)
+
+        return await self._context.store.read(query)
+
+    async def create(self, actor: Actor, new: NewKey, once: Once | None = None) -> IssuedKey:
+        secret = api_key(secret_bytes(self._context, actor, once, "api key"))
+        cidrs = tuple(_network(cidr) for cidr in new.cidrs) or actor.cidrs
+        now = self._context.clock.now()
+        if new.expires_at is not None and new.expires_at <= now:
+            raise bad_request("expiresAt", "this time has passed.")
+
+        def change(transaction: Transaction) -> ApiKey:
+            owner = self._owner(transaction, actor, new.user)
+            authorise(actor, Action.KEY_CREATE, Target(owner_id=owner.id))
+            added = ApiKey(
+                id=new_uuid(self._context.randomness),
+                user_id=owner.id,
+                user=owner.name,
+                name=new.name,
+                hint=hint_of(secret),
+                scopes=tuple(sorted(set(new.scopes))),
+                cidrs=cidrs,
+                created_at=now,
+                expires_at=new.expires_at,
+                last_used_at=None,
+                last_used_from="",
+            )
+            credentials.add_key(transaction, added, sha256(secret))
+            record(self._context, transaction, actor, Action.KEY_CREATE, added.id, f"{new.name} for {owner.name}")
+            return added
+
+        kept = only_once(self._context, actor, once, ApiKey, change)
+        return IssuedKey(await self._context.store.write(kept), secret)
+
+    async def delete(self, actor: Actor, key_id: str) -> None:
+        """Revoke a key; it stops working with this answer."""
+
+        def change(transaction: Transaction) -> None:
+            found = credentials.key(transaction, key_id)
+            if found is None or not (actor.admin or found.user_id == actor.user_id):
+                raise not_found("API key", key_id)
+            authorise(actor, Action.KEY_DELETE, Target(owner_id=found.user_id))
+            credentials.delete_key(transaction, key_id)
+            record(self._context, transaction, actor, Action.KEY_DELETE, key_id, f"{found.name} of {found.user}")
+
+        await self._context.store.write(change)
+
+    def _owner(self, transaction: Transaction, actor: Actor, name: str) -> User:
+        owner = accounts.find(transaction, name or actor.name)
+        if (
+            owner is None
+            or not may(structs.replace(actor, scopes=frozenset()), Action.USER_READ, Target(owner_id=owner.id)).allowed
+        ):
+            raise not_found("user", name)
+        return owner
+
+
+def _network(cidr: str) -> str:
+    try:
+        return str(ipaddress.ip_network(cidr.strip(), strict=False))
+    except ValueError:
+        raise bad_request("cidrs", f'"{cidr[:60]}" is not a network. Use for example "10.0.0.0/8".') from None

@@ -1,0 +1,62 @@
+"""A create that is sent twice happens once.
+
+The answer is kept with the change, in one transaction. An answer never holds a secret: a secret that must
+be shown again is derived from the request's own key, so that it need not be kept.
+"""
+
+import hashlib
+import hmac
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from stoker.domain.errors import ErrorCode, StokerError
+from stoker.domain.permissions import Actor
+from stoker.services.context import Context
+from stoker.store import idempotency
+from stoker.store.base import Change, Transaction
+
+T = TypeVar("T")
+HOUR_MS = 3_600_000
+
+
+class Once(Struct, frozen=True):
+    """The caller's Idempotency-Key, and the hash of what it was sent with."""
+
+    key: str
+    request_sha256: str
+
+
+def only_once(context: Context, actor: Actor, once: Once | None, answer: type[T], change: Change[T]) -> Change[T]:
+    """The change, or the answer it gave when this key was first sent."""
+    if once is None:
+        return change
+    key_sha256 = hashlib.sha256(once.key.encode()).hexdigest()
+
+    def change_once(transaction: Transaction) -> T:
+        now = context.clock.now()
+        since = now - context.settings.idempotency_hours * HOUR_MS
+        earlier = idempotency.find(transaction, actor.user_id, key_sha256, since)
+        if earlier is None:
+            result = change(transaction)
+            kept = msgspec.json.encode(result).decode()
+            idempotency.add(transaction, actor.user_id, key_sha256, once.request_sha256, kept, now)
+            return result
+        if earlier[0] != once.request_sha256:
+            raise StokerError(
+                ErrorCode.EXISTS,
+                "This Idempotency-Key was already used with another request. Send a new key with a new request.",
+                field="Idempotency-Key",
+            )
+        return msgspec.json.decode(earlier[1], type=answer)
+
+    return change_once
+
+
+def secret_bytes(context: Context, actor: Actor, once: Once | None, purpose: str, size: int = 32) -> bytes:
+    """Bytes nobody can guess; the same ones when the same request comes again."""
+    if once is None:
+        return context.randomness(size)
+    parts = "\n".join((purpose, actor.user_id, once.key, once.request_sha256))
+    return hmac.digest(context.signing_key.encode(), parts.encode(), "sha256")[:size]

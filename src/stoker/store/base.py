@@ -1,0 +1,57 @@
+"""The one interface to the database.
+
+A write is a function over a transaction. It holds nothing but SQL, because it shares its commit with
+others on SQLite and may be run again on PostgreSQL. When `write` returns, the change is on disk.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+Row = tuple[Any, ...]
+Params = Mapping[str, object]
+NO_PARAMS: Params = {}
+
+
+class Transaction(Protocol):
+    """Statements with `:name` parameters, inside one transaction."""
+
+    def all(self, sql: str, params: Params = NO_PARAMS) -> list[Row]:
+        """Every row."""
+        ...
+
+    def one(self, sql: str, params: Params = NO_PARAMS) -> Row | None:
+        """The first row, or None."""
+        ...
+
+    def run(self, sql: str, params: Params = NO_PARAMS) -> int:
+        """How many rows the statement changed."""
+        ...
+
+    def many(self, sql: str, rows: Iterable[Params]) -> None:
+        """The same statement for each of the rows."""
+        ...
+
+
+Change = Callable[[Transaction], T]
+
+
+class Store(Protocol):
+    @property
+    def name(self) -> str:
+        """What the database is, as a user would say it."""
+        ...
+
+    async def write(self, change: Change[T]) -> T:
+        """Run the change in a transaction of its own; returns once it is durable."""
+        ...
+
+    async def read(self, query: Change[T]) -> T:
+        """Run a query of any length over one consistent view."""
+        ...
+
+    async def peek(self, query: Change[T]) -> T:
+        """Run a query that is a few indexed look-ups, without leaving the caller's thread where possible."""
+        ...
+
+    async def close(self) -> None: ...

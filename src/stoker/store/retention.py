@@ -1,0 +1,32 @@
+"""What is forgotten, and when."""
+
+from stoker.store.base import Transaction
+
+EXPIRED = {
+    "session": """
+DELETE FROM session
+WHERE id IN (SELECT id FROM session WHERE expires_at < :before LIMIT :limit)
+""",
+    "login_attempt": """
+DELETE FROM login_attempt
+WHERE id IN (SELECT id FROM login_attempt WHERE at < :before LIMIT :limit)
+""",
+    "audit": """
+DELETE FROM audit
+WHERE id IN (SELECT id FROM audit WHERE at < :before LIMIT :limit)
+""",
+    "idempotency": """
+DELETE FROM idempotency
+WHERE (user_id, key_sha256) IN (
+    SELECT user_id, key_sha256
+    FROM idempotency
+    WHERE created_at < :before
+    LIMIT :limit
+)
+""",
+}
+
+
+def forget(transaction: Transaction, table: str, before: int, limit: int = 500) -> int:
+    """Delete a few of the rows that are older than this; says how many went."""
+    return transaction.run(EXPIRED[table], {"before": before, "limit": limit})

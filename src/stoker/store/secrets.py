@@ -1,0 +1,22 @@
+"""Keys of the installation itself, shared by every server on the same database."""
+
+from stoker.store.base import Transaction
+
+FIND = """
+SELECT value
+FROM secret
+WHERE name = :name
+"""
+ADD = """
+INSERT INTO secret (name, value, created_at)
+VALUES (:name, :value, :created_at)
+"""
+
+
+def find_or_add(transaction: Transaction, name: str, candidate: str, at: int) -> str:
+    """The secret of this name; the candidate becomes it when there is none."""
+    row = transaction.one(FIND, {"name": name})
+    if row is not None:
+        return row[0]
+    transaction.run(ADD, {"name": name, "value": candidate, "created_at": at})
+    return candidate

