@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from tests.unit.cli.cli_page import cli_page
+
 from stoker.domain.settings import describe
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -58,6 +60,7 @@ def settings_page() -> str:
 
 PAGES: dict[str, Callable[[], str]] = {
     "docs/settings.md": settings_page,
+    "docs/cli.md": cli_page,
 }
 
 

@@ -173,6 +173,8 @@ def sweep() -> None:
     """Remove the servers of test runs that were killed: nobody holds the lock of their folder any more."""
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError), (folder / "owner.lock").open("rb") as lock:
+            if time.time() - folder.stat().st_mtime < START_SECONDS:
+                continue  # its owner may be about to lock it
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with contextlib.suppress(OSError, ValueError):
                 leader = int((folder / "data" / "postmaster.pid").read_text().split("\n", 1)[0])

@@ -112,7 +112,7 @@ class Api:
         exchange.family = endpoint.family
         try:
             async with asyncio.timeout(self._settings.request_timeout_seconds):
-                actor = exchange.actor = await self._admitted(exchange, endpoint)
+                actor = await self._admitted(exchange, endpoint)
                 raw_body = await self._body(request) if route.decode_body is not None else b""
                 call = Call(
                     request,
@@ -154,7 +154,7 @@ class Api:
         rule = RULES[endpoint.action]
         if rule.who is Who.ANYONE:
             return None
-        actor = await caller_of(exchange.request, self._services.authentication, exchange.origin)
+        actor = exchange.actor = await caller_of(exchange.request, self._services.authentication, exchange.origin)
         if actor is not None:
             self._per_key.take(actor.credential)
         elif rule.who is Who.MONITOR and may_monitor_unsigned(exchange.request, self._settings, exchange.origin):
@@ -166,7 +166,7 @@ class Api:
     async def _body(self, request: Request) -> bytes:
         limit = self._settings.body_limit_bytes
         declared = request.headers.get("content-length", "")
-        if declared.isdigit() and int(declared) > limit:
+        if declared.isdecimal() and int(declared) > limit:
             raise _too_large(limit)
         parts, size = [], 0
         async for chunk in request.stream():

@@ -10,6 +10,8 @@ from msgspec import inspect as mi
 from stoker.api.wording import expectation, locate
 from stoker.domain.errors import ErrorCode, StokerError, bad_request
 
+LONGEST = 120
+
 _AT = re.compile(r" - at `(.+)`$")
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`$")
@@ -31,10 +33,10 @@ class BodyDecoder:
     def __call__(self, raw: bytes) -> Any:
         if not raw.strip():
             raise StokerError(ErrorCode.BAD_REQUEST, f"The body is empty. Send {expectation(self._kind)} as JSON.")
-        if _NUL.search(raw):
-            raise StokerError(ErrorCode.BAD_REQUEST, "The body may not hold the character NUL (\\u0000).")
         if self._json_text and raw.lstrip()[:1] == b'"':
             raw = self._inner(raw)
+        if _NUL.search(raw):
+            raise StokerError(ErrorCode.BAD_REQUEST, "The body may not hold the character NUL (\\u0000).")
         try:
             return self._decoder.decode(raw)
         except msgspec.ValidationError as error:
@@ -45,7 +47,7 @@ class BodyDecoder:
     def _inner(self, raw: bytes) -> bytes:
         try:
             return msgspec.json.decode(raw, type=str).encode()
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             return raw
 
     def _explained(self, message: str) -> StokerError:
@@ -61,7 +63,12 @@ class BodyDecoder:
     def _about(self, field: str, path: str, problem: str) -> StokerError:
         kind = locate(self._kind, path)
         allowed = f" Use {expectation(kind)}." if kind is not None else ""
-        return bad_request(field, f"{problem}.{allowed}")
+        return bad_request(_cut(field), f"{_cut(problem)}.{allowed}")
+
+
+def _cut(text: str) -> str:
+    """Whatever the caller sent comes back in a readable length."""
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
 def _lowered(text: str) -> str:

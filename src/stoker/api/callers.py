@@ -15,7 +15,9 @@ from stoker.services.authentication import Authentication, Origin, inside
 COOKIE = "stoker_session"
 CSRF_HEADER = "x-csrf-token"
 SAFE_METHODS = frozenset({"GET", "HEAD"})
-_TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?\Z")
+_TRACEPARENT = re.compile(
+    r"(?!ff|00.{54})[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?\Z"
+)
 _FORWARDING = ("forwarded", "x-real-ip")
 
 
@@ -31,7 +33,8 @@ def origin_of(request: Request, settings: Settings, trace_id: str) -> Origin:
     peer = request.client.host if request.client else "127.0.0.1"
     address = peer
     if settings.trusted_proxies and inside(peer, settings.trusted_proxies):
-        for hop in reversed(request.headers.get("x-forwarded-for", "").split(",")):
+        # Some proxies add a header of their own instead of a comma to the one they got.
+        for hop in reversed(",".join(request.headers.getlist("x-forwarded-for")).split(",")):
             candidate = hop.strip()
             if not _is_address(candidate):
                 break

@@ -1,10 +1,12 @@
 """What a value may be, in words, taken from its type. Every error about a value is worded here."""
 
+import re
 from typing import Any
 
 from msgspec import inspect as mi
 
 SHOWN = 80
+_STEP = re.compile(r"(?<=\.)[^.\[]+|\[[^\]]*\]")
 
 
 def expectation(kind: mi.Type) -> str:
@@ -41,7 +43,7 @@ def expectation(kind: mi.Type) -> str:
 def locate(kind: mi.Type, path: str) -> mi.Type | None:
     """The type at a path such as `$.resource.cpu` or `$.ids[...]`."""
     found: mi.Type | None = kind
-    for step in path.removeprefix("$").replace("[", ".[").split(".")[1:]:
+    for step in _STEP.findall(path):
         found = _inside(found, step)
     return found
 

@@ -1,10 +1,12 @@
 """Asking for a part of a list: which part, which items, and what comes back."""
 
+from enum import StrEnum
 from typing import Generic, TypeVar
 
 from msgspec import Struct
 
 from stoker.domain.identity import UserKind, UserRole
+from stoker.domain.workload import Kind, Phase
 
 T = TypeVar("T")
 
@@ -57,3 +59,32 @@ class AuditQuery(Struct, frozen=True):
     until: int | None = None
     before: str = ""
     limit: int = 100
+
+
+class WorkloadSort(StrEnum):
+    SUBMITTED = "submitted_at"
+    STARTED = "started_at"
+    ENDED = "ended_at"
+    PRIORITY = "priority"
+    NAME = "name"
+    PHASE = "phase"
+    RUNTIME = "runtime"
+    GPU = "gpu"
+
+
+class WorkloadQuery(Struct, frozen=True, kw_only=True):
+    """`workspace_ids` of None is every workspace; texts are substrings in any case; times are inclusive."""
+
+    workspace_ids: tuple[int, ...] | None = None
+    workspace: str = ""
+    cluster: str = ""
+    user_id: str = ""
+    user_text: str = ""
+    phases: tuple[Phase, ...] = ()
+    kinds: tuple[Kind, ...] = ()
+    description_text: str = ""
+    slug_text: str = ""
+    since: int | None = None
+    until: int | None = None
+    sort: WorkloadSort = WorkloadSort.SUBMITTED
+    descending: bool = True

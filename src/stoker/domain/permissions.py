@@ -34,6 +34,7 @@ class Who(StrEnum):
     VIEWER = "workspace viewer"
     MEMBER = "workspace member"
     MANAGER = "workspace manager"
+    KEEPER = "owner inside the workspace"
     OWNER = "owner"
     ADMIN = "admin"
 
@@ -55,6 +56,7 @@ NOTHING = Target()
 _READ = frozenset({Scope.READ, Scope.WORKLOADS, Scope.MANAGE})
 _LOOK = frozenset({Scope.READ, Scope.MANAGE})
 _MANAGE = frozenset({Scope.MANAGE})
+_WORKLOADS = frozenset({Scope.WORKLOADS})
 _UNLIMITED: frozenset[Scope] = frozenset()
 
 
@@ -96,6 +98,15 @@ class Action(StrEnum):
     CLUSTER_READ = "cluster.read"
     AUDIT_READ = "audit.read"
     SETTINGS_READ = "settings.read"
+    WORKLOAD_LIST = "workload.list"
+    WORKLOAD_READ = "workload.read"
+    WORKLOAD_CREATE = "workload.create"
+    WORKLOAD_UPDATE = "workload.update"
+    WORKLOAD_URGE = "workload.urge"
+    WORKLOAD_STOP = "workload.stop"
+    WORKLOAD_RESUME = "workload.resume"
+    WORKLOAD_DELETE = "workload.delete"
+    WORKLOAD_EXEC = "workload.exec"
 
 
 RULES: Mapping[Action, Rule] = {
@@ -134,6 +145,15 @@ RULES: Mapping[Action, Rule] = {
     Action.CLUSTER_READ: Rule(Who.SIGNED_IN, _READ),
     Action.AUDIT_READ: Rule(Who.ADMIN, _LOOK),
     Action.SETTINGS_READ: Rule(Who.ADMIN, _LOOK),
+    Action.WORKLOAD_LIST: Rule(Who.SIGNED_IN, _READ),
+    Action.WORKLOAD_READ: Rule(Who.VIEWER, _READ),
+    Action.WORKLOAD_CREATE: Rule(Who.MEMBER, _WORKLOADS),
+    Action.WORKLOAD_UPDATE: Rule(Who.KEEPER, _WORKLOADS),
+    Action.WORKLOAD_URGE: Rule(Who.MANAGER, _WORKLOADS),
+    Action.WORKLOAD_STOP: Rule(Who.KEEPER, _WORKLOADS),
+    Action.WORKLOAD_RESUME: Rule(Who.KEEPER, _WORKLOADS),
+    Action.WORKLOAD_DELETE: Rule(Who.KEEPER, _WORKLOADS),
+    Action.WORKLOAD_EXEC: Rule(Who.KEEPER, _WORKLOADS),
 }
 
 _LEAST = {Who.VIEWER: MemberRole.VIEWER, Who.MEMBER: MemberRole.MEMBER, Who.MANAGER: MemberRole.MANAGER}
@@ -152,10 +172,11 @@ def may(actor: Actor | None, action: Action, target: Target = NOTHING) -> Verdic
     if actor is None:
         return Verdict(False, f"{action} needs a credential")
     if actor.scopes and not actor.scopes & rule.scopes:
-        wanted = " or ".join(sorted(rule.scopes)) or "a credential without scopes"
-        return Verdict(
-            False, f"{action} needs the scope {wanted}; this credential has {', '.join(sorted(actor.scopes))}"
-        )
+        held = ", ".join(sorted(actor.scopes))
+        if not rule.scopes:
+            return Verdict(False, f"{action} needs a credential without scopes; this one has {held}")
+        wanted = " or ".join(sorted(rule.scopes))
+        return Verdict(False, f"{action} needs the scope {wanted}; this credential has {held}")
     if actor.admin:
         return Verdict(True, "an admin may do everything")
     match rule.who:
@@ -167,6 +188,9 @@ def may(actor: Actor | None, action: Action, target: Target = NOTHING) -> Verdic
             return Verdict(False, f"{action} is for the owner and for admins")
         case Who.ADMIN:
             return Verdict(False, f"{action} is for admins")
+        case Who.KEEPER:
+            least = MemberRole.MEMBER if target.owner_id == actor.user_id else MemberRole.MANAGER
+            return _in_workspace(actor, action, least, target)
         case Who.VIEWER | Who.MEMBER | Who.MANAGER:
             return _in_workspace(actor, action, _LEAST[rule.who], target)
 

@@ -8,10 +8,10 @@ from stoker.domain.listing import Listing, Window
 from stoker.domain.names import check_user_name, new_uuid
 from stoker.domain.permissions import Action, Actor
 from stoker.services.context import Context, authorise, record
-from stoker.services.once import Once, only_once, secret_bytes
+from stoker.services.once import Once, Salted, new_salt, only_once, secret_bytes
 from stoker.services.secrets import readable, sha256
 from stoker.store import accounts, credentials, workspaces
-from stoker.store.base import Transaction
+from stoker.store.base import Change, Transaction
 
 
 class NewApplication(Struct, frozen=True, kw_only=True):
@@ -41,9 +41,8 @@ class Applications:
     async def create(self, actor: Actor, new: NewApplication, once: Once | None = None) -> IssuedApplication:
         authorise(actor, Action.APPLICATION_CREATE)
         check_user_name(new.name, "name")
-        secret = readable(secret_bytes(self._context, actor, once, "application"))
 
-        def change(transaction: Transaction) -> Application:
+        def change(transaction: Transaction) -> Salted[Application]:
             if accounts.find(transaction, new.name):
                 raise exists("user or application", new.name)
             now = self._context.clock.now()
@@ -67,14 +66,13 @@ class Applications:
                 if workspace is None:
                     raise bad_request("workspaces", f'there is no workspace "{name}".')
                 workspaces.set_member(transaction, workspace.id, user.id, new.workspace_role, now)
-            client_id = new_uuid(self._context.randomness)
+            client_id, salt = new_uuid(self._context.randomness), new_salt(self._context)
             added = Application(client_id, user.id, user.name, user.role, new.description, False, now, None)
-            credentials.add_application(transaction, added, sha256(secret))
+            credentials.add_application(transaction, added, sha256(self._secret(once, salt)))
             record(self._context, transaction, actor, Action.APPLICATION_CREATE, new.name, f"client id {client_id}")
-            return added
+            return Salted(added, salt)
 
-        kept = only_once(self._context, actor, once, Application, change)
-        return IssuedApplication(await self._context.store.write(kept), secret)
+        return await self._issue(actor, once, change)
 
     async def set_disabled(self, actor: Actor, client_id: str, disabled: bool) -> Application:
         """Switch an application off, with every token it holds, or on again."""
@@ -94,16 +92,14 @@ class Applications:
     async def renew_secret(self, actor: Actor, client_id: str, once: Once | None = None) -> IssuedApplication:
         """A new secret; the old one and every token issued for it stop working."""
         authorise(actor, Action.APPLICATION_UPDATE)
-        secret = readable(secret_bytes(self._context, actor, once, "application"))
 
-        def change(transaction: Transaction) -> Application:
-            found = _found(transaction, client_id)
-            credentials.set_application_secret(transaction, client_id, sha256(secret))
+        def change(transaction: Transaction) -> Salted[Application]:
+            found, salt = _found(transaction, client_id), new_salt(self._context)
+            credentials.set_application_secret(transaction, client_id, sha256(self._secret(once, salt)))
             record(self._context, transaction, actor, Action.APPLICATION_UPDATE, found.name, "new secret")
-            return found
+            return Salted(found, salt)
 
-        kept = only_once(self._context, actor, once, Application, change)
-        return IssuedApplication(await self._context.store.write(kept), secret)
+        return await self._issue(actor, once, change)
 
     async def delete(self, actor: Actor, client_id: str) -> None:
         authorise(actor, Action.APPLICATION_DELETE)
@@ -114,6 +110,13 @@ class Applications:
             record(self._context, transaction, actor, Action.APPLICATION_DELETE, found.name)
 
         await self._context.store.write(change)
+
+    async def _issue(self, actor: Actor, once: Once | None, change: Change[Salted[Application]]) -> IssuedApplication:
+        kept = await self._context.store.write(only_once(self._context, actor, once, Salted[Application], change))
+        return IssuedApplication(kept.made, self._secret(once, kept.salt))
+
+    def _secret(self, once: Once | None, salt: str) -> str:
+        return readable(secret_bytes(self._context, once, "application", salt))
 
 
 def _found(transaction: Transaction, client_id: str) -> Application:

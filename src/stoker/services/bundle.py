@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from stoker.domain.clock import Clock
 from stoker.domain.settings import Settings
 from stoker.services.applications import Applications
 from stoker.services.authentication import Authentication
@@ -18,6 +19,7 @@ from stoker.services.workspaces import Workspaces
 
 class Services(Struct, frozen=True):
     settings: Settings
+    clock: Clock
     authentication: Authentication
     users: Users
     departments: Departments
@@ -33,6 +35,7 @@ def build_services(context: Context) -> Services:
     passwords = Passwords()
     return Services(
         settings=context.settings,
+        clock=context.clock,
         authentication=Authentication(context, passwords),
         users=Users(context, passwords),
         departments=Departments(context),

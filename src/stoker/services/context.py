@@ -1,5 +1,7 @@
 """What every service is given, and the two gates that every one of them uses."""
 
+from collections.abc import Callable
+
 from msgspec import Struct
 
 from stoker.domain.clock import Clock
@@ -22,6 +24,8 @@ class Context(Struct, frozen=True):
     randomness: Randomness
     settings: Settings
     signing_key: str
+    wake: Callable[[], None] = lambda: None
+    """Tells whoever acts on what was written that there is something new."""
 
 
 def authorise(actor: Actor | None, action: Action, target: Target = NOTHING) -> None:

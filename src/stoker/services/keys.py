@@ -2,15 +2,15 @@
 
 import ipaddress
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
-from stoker.domain.errors import bad_request, not_found
+from stoker.domain.errors import ErrorCode, StokerError, bad_request, not_found
 from stoker.domain.identity import ApiKey, Scope, User
 from stoker.domain.listing import KeyQuery, Listing, Window
 from stoker.domain.names import new_uuid
-from stoker.domain.permissions import Action, Actor, Target, may
+from stoker.domain.permissions import Action, Actor, Target
 from stoker.services.context import Context, authorise, record
-from stoker.services.once import Once, only_once, secret_bytes
+from stoker.services.once import Once, Salted, new_salt, only_once, secret_bytes
 from stoker.services.secrets import api_key, hint_of, sha256
 from stoker.store import accounts, credentials
 from stoker.store.base import Transaction
@@ -41,26 +41,26 @@ class Keys:
         """One's own keys; for an admin everyone's, or those of one user."""
 
         def query(transaction: Transaction) -> Listing[ApiKey]:
-            owner = accounts.find(transaction, user) if user else None
-            if user and owner is None:
-                raise not_found("user", user)
-            everyones = actor.admin and owner is None
-            owner_id = None if everyones else (owner.id if owner else actor.user_id)
+            everyones = actor.admin and not user
+            owner_id = None if everyones else self._owner(transaction, actor, user).id
             authorise(actor, Action.KEY_LIST, Target(owner_id=owner_id))
             return credentials.browse_keys(transaction, KeyQuery(text, owner_id), window)
 
         return await self._context.store.read(query)
 
     async def create(self, actor: Actor, new: NewKey, once: Once | None = None) -> IssuedKey:
-        secret = api_key(secret_bytes(self._context, actor, once, "api key"))
-        cidrs = tuple(_network(cidr) for cidr in new.cidrs) or actor.cidrs
-        now = self._context.clock.now()
-        if new.expires_at is not None and new.expires_at <= now:
-            raise bad_request("expiresAt", "this time has passed.")
+        """Make a key, which may be used from no more places than the credential that asks for it."""
+        authorise(actor, Action.KEY_CREATE, Target(owner_id=actor.user_id))
+        cidrs = _within(tuple(_network(cidr) for cidr in new.cidrs), actor.cidrs)
 
-        def change(transaction: Transaction) -> ApiKey:
+        def change(transaction: Transaction) -> Salted[ApiKey]:
+            now = self._context.clock.now()
+            if new.expires_at is not None and new.expires_at <= now:
+                raise bad_request("expiresAt", "this time has passed.")
             owner = self._owner(transaction, actor, new.user)
             authorise(actor, Action.KEY_CREATE, Target(owner_id=owner.id))
+            salt = new_salt(self._context)
+            secret = self._secret(once, salt)
             added = ApiKey(
                 id=new_uuid(self._context.randomness),
                 user_id=owner.id,
@@ -76,10 +76,10 @@ class Keys:
             )
             credentials.add_key(transaction, added, sha256(secret))
             record(self._context, transaction, actor, Action.KEY_CREATE, added.id, f"{new.name} for {owner.name}")
-            return added
+            return Salted(added, salt)
 
-        kept = only_once(self._context, actor, once, ApiKey, change)
-        return IssuedKey(await self._context.store.write(kept), secret)
+        kept = await self._context.store.write(only_once(self._context, actor, once, Salted[ApiKey], change))
+        return IssuedKey(kept.made, self._secret(once, kept.salt))
 
     async def delete(self, actor: Actor, key_id: str) -> None:
         """Revoke a key; it stops working with this answer."""
@@ -94,12 +94,13 @@ class Keys:
 
         await self._context.store.write(change)
 
+    def _secret(self, once: Once | None, salt: str) -> str:
+        return api_key(secret_bytes(self._context, once, "api key", salt))
+
     def _owner(self, transaction: Transaction, actor: Actor, name: str) -> User:
+        """The user of this name, if the caller may know of it; without a name, the caller."""
         owner = accounts.find(transaction, name or actor.name)
-        if (
-            owner is None
-            or not may(structs.replace(actor, scopes=frozenset()), Action.USER_READ, Target(owner_id=owner.id)).allowed
-        ):
+        if owner is None or not (actor.admin or owner.id == actor.user_id):
             raise not_found("user", name)
         return owner
 
@@ -109,3 +110,20 @@ def _network(cidr: str) -> str:
         return str(ipaddress.ip_network(cidr.strip(), strict=False))
     except ValueError:
         raise bad_request("cidrs", f'"{cidr[:60]}" is not a network. Use for example "10.0.0.0/8".') from None
+
+
+def _within(wanted: tuple[str, ...], held: tuple[str, ...]) -> tuple[str, ...]:
+    """The networks wanted, or those held when none are; never one that is outside those held."""
+    for cidr in wanted if held else ():
+        if not any(_is_inside(cidr, outer) for outer in held):
+            raise StokerError(
+                ErrorCode.NOT_ALLOWED,
+                f"Not allowed: this credential may be used from {', '.join(held)} only, and so may the keys it makes.",
+                field="cidrs",
+            )
+    return wanted or held
+
+
+def _is_inside(cidr: str, outer: str) -> bool:
+    network, around = ipaddress.ip_network(cidr), ipaddress.ip_network(outer)
+    return network.network_address in around and network.prefixlen >= around.prefixlen

@@ -1,12 +1,12 @@
 """A create that is sent twice happens once.
 
 The answer is kept with the change, in one transaction. An answer never holds a secret: a secret that must
-be shown again is derived from the request's own key, so that it need not be kept.
+be shown again is derived from the request's own key and a salt, and only the salt is kept.
 """
 
 import hashlib
 import hmac
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -19,6 +19,7 @@ from stoker.store.base import Change, Transaction
 
 T = TypeVar("T")
 HOUR_MS = 3_600_000
+SALT_BYTES = 32
 
 
 class Once(Struct, frozen=True):
@@ -26,6 +27,13 @@ class Once(Struct, frozen=True):
 
     key: str
     request_sha256: str
+
+
+class Salted(Struct, Generic[T], frozen=True):
+    """What was made, and the salt of the secret that was made with it."""
+
+    made: T
+    salt: str
 
 
 def only_once(context: Context, actor: Actor, once: Once | None, answer: type[T], change: Change[T]) -> Change[T]:
@@ -54,9 +62,14 @@ def only_once(context: Context, actor: Actor, once: Once | None, answer: type[T]
     return change_once
 
 
-def secret_bytes(context: Context, actor: Actor, once: Once | None, purpose: str, size: int = 32) -> bytes:
-    """Bytes nobody can guess; the same ones when the same request comes again."""
-    if once is None:
-        return context.randomness(size)
-    parts = "\n".join((purpose, actor.user_id, once.key, once.request_sha256))
-    return hmac.digest(context.signing_key.encode(), parts.encode(), "sha256")[:size]
+def new_salt(context: Context) -> str:
+    return context.randomness(SALT_BYTES).hex()
+
+
+def secret_bytes(context: Context, once: Once | None, purpose: str, salt: str) -> bytes:
+    """Bytes that nobody can guess who has only the database; the same ones for the same key and salt.
+
+    Without a key of the caller's the salt is kept nowhere.
+    """
+    parts = "\n".join((purpose, salt, once.key if once else ""))
+    return hmac.digest(context.signing_key.encode(), parts.encode(), "sha256")

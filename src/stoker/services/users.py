@@ -6,7 +6,7 @@ from stoker.domain.errors import ErrorCode, StokerError, bad_request, exists, no
 from stoker.domain.identity import MemberRole, User, UserKind, UserRole, Workspace
 from stoker.domain.listing import Listing, UserQuery, Window
 from stoker.domain.names import check_user_name, new_uuid
-from stoker.domain.permissions import Action, Actor, Target, may
+from stoker.domain.permissions import Action, Actor, Target
 from stoker.services.context import Context, authorise, record
 from stoker.services.once import Once, only_once
 from stoker.services.passwords import Passwords, check_password
@@ -161,8 +161,9 @@ def _found(transaction: Transaction, name: str) -> User:
 
 def _visible(transaction: Transaction, actor: Actor, name: str) -> User:
     user = _found(transaction, name)
-    if not may(actor, Action.USER_READ, Target(owner_id=user.id)).allowed:
+    if not actor.admin and user.id != actor.user_id:
         raise not_found("user", name)
+    authorise(actor, Action.USER_READ, Target(owner_id=user.id))
     return user
 
 

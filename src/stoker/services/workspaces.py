@@ -60,9 +60,10 @@ class Workspaces:
             if workspaces.find(transaction, new.name):
                 raise exists("workspace", new.name)
             department = _department(transaction, new.department)
-            cluster = clusters.find(transaction, new.cluster or self._context.settings.default_cluster)
+            wanted = new.cluster or self._context.settings.default_cluster
+            cluster = clusters.find(transaction, wanted)
             if cluster is None:
-                raise bad_request("cluster", f'there is no cluster "{new.cluster}".')
+                raise bad_request("cluster", f'there is no cluster "{wanted}".')
             if holder := workspaces.namespace_holder(transaction, cluster.id, namespace):
                 raise StokerError(
                     ErrorCode.EXISTS,

@@ -85,7 +85,7 @@ def browse(transaction: Transaction, query: UserQuery, window: Window) -> Listin
             "kind = :kind" if query.kind else None,
             "disabled = :disabled" if query.disabled is not None else None,
         ),
-        order="name",
+        order="account.name",
         params={
             "text": substring(query.text),
             "role": query.role,

@@ -10,18 +10,20 @@ as an int when whole in form and as a float otherwise; SQL that needs one of the
 
 import asyncio
 import contextlib
+import functools
 import random
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from msgspec import Struct
+
 from stoker.domain.errors import ErrorCode, StokerError, bad_request
 from stoker.store.base import NO_PARAMS, Change, Params, Row, T
 from stoker.store.migrate import migrate
-from stoker.store.placeholders import to_psycopg
-from stoker.store.postgres_place import Place
 
 try:
     import psycopg
@@ -53,6 +55,20 @@ PAUSE_SECONDS = 0.05
 FAILURE_CLASSES = {"08", "53", "57", "58", "XX"}
 READ_ONLY_SERVER = "25006"
 
+OLDEST = 13
+TOKEN = re.compile(
+    r"""
+      '(?:[^']|'')*'
+    | "(?:[^"]|"")*"
+    | --[^\n]*
+    | /\*.*?\*/
+    | ::
+    | %
+    | :(?P<name>[A-Za-z_][A-Za-z0-9_]*)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
 CONNECT_DEFAULTS = {
     "application_name": "stoker",
     "connect_timeout": "5",
@@ -61,6 +77,99 @@ CONNECT_DEFAULTS = {
     "keepalives_count": "3",
     "tcp_user_timeout": "20000",
 }
+
+
+@functools.lru_cache(maxsize=1024)
+def to_psycopg(sql: str) -> bytes:
+    """The statement as psycopg reads it: it looks for `%` everywhere, so each one is doubled."""
+    return TOKEN.sub(_translate, sql).encode()
+
+
+def _translate(token: re.Match[str]) -> str:
+    name = token["name"]
+    return f"%({name})s" if name else token[0].replace("%", "%%")
+
+
+class Place(Struct, frozen=True):
+    """A database as a user would point at it."""
+
+    host: str
+    port: str
+    database: str
+    user: str
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}/{self.database}"
+
+    def unreachable(self, reason: str) -> StokerError:
+        """No connection could be made; `reason` is libpq's text, which names hosts and users but no password."""
+        reason = reason.strip().split("\n", 1)[0]
+        if "password authentication failed" in reason or "no password supplied" in reason:
+            message = f'The PostgreSQL at {self.host}:{self.port} refuses user "{self.user}" with the password given.'
+            hint = "Check user and password of --database; characters such as @ : / are written as %40 %3A %2F."
+        elif 'database "' in reason and "does not exist" in reason:
+            message = f'The PostgreSQL at {self.host}:{self.port} has no database "{self.database}".'
+            hint = f"Create it: CREATE DATABASE {self.database} ENCODING 'UTF8' TEMPLATE template0."
+        elif "resolve host" in reason or "translate host name" in reason:
+            message = f'The host "{self.host}" of the database is not known to this machine.'
+            hint = "Check the host of --database and the name service (getent hosts)."
+        else:
+            message = f"The database {self} cannot be reached: {reason}."
+            hint = "Check that PostgreSQL runs, and host and port of --database."
+        return StokerError(ErrorCode.BACKEND_DOWN, message, hint=hint, retry_after_seconds=1)
+
+    def lost(self, reason: str) -> StokerError:
+        """The server failed in the middle of a transaction, which therefore did not happen."""
+        reason = reason.strip().split("\n", 1)[0]
+        return StokerError(
+            ErrorCode.BACKEND_DOWN,
+            f"The database {self} failed: {reason}. Nothing of this request was kept.",
+            hint="Try again; if it stays, look at the log of PostgreSQL.",
+            retry_after_seconds=1,
+        )
+
+    def unsure(self) -> StokerError:
+        """The connection ended between the commit and its answer."""
+        return StokerError(
+            ErrorCode.BACKEND_DOWN,
+            f"The connection to the database {self} was lost while this change was being committed. "
+            "It may or may not have been kept.",
+            hint="Look whether the change is there before you send it again.",
+        )
+
+    def crowded(self, tries: int) -> StokerError:
+        """Other transactions won every time."""
+        return StokerError(
+            ErrorCode.BACKEND_DOWN,
+            f"The database {self} is too busy: this change met others {tries} times. Nothing of it was kept.",
+            hint="Try again in a moment.",
+            retry_after_seconds=1,
+        )
+
+    def unfit(self, version: int, encoding: str) -> StokerError | None:
+        """Why this server cannot hold Stoker, if so; `version` as libpq counts it (160004)."""
+        if version < OLDEST * 10_000:
+            return StokerError(
+                ErrorCode.STATE_FORBIDS,
+                f"The PostgreSQL at {self.host}:{self.port} has version {version // 10_000}; "
+                f"Stoker needs {OLDEST} or newer.",
+                hint="Upgrade it, or name another --database.",
+            )
+        if encoding != "UTF8":
+            return StokerError(
+                ErrorCode.STATE_FORBIDS,
+                f"The database {self} is encoded in {encoding}; Stoker needs UTF8.",
+                hint=f"Create it anew: CREATE DATABASE {self.database} ENCODING 'UTF8' TEMPLATE template0.",
+            )
+        return None
+
+    def unprepared(self, reason: str) -> StokerError:
+        """The tables could not be made."""
+        return StokerError(
+            ErrorCode.STATE_FORBIDS,
+            f'User "{self.user}" cannot set up the database {self}: {reason.strip()}. Nothing was changed.',
+            hint=f'Make the user its owner: ALTER DATABASE {self.database} OWNER TO "{self.user}".',
+        )
 
 
 class _BoolDumper(Dumper):
@@ -270,7 +379,9 @@ class PostgresStore:
                 except BaseException as error:
                     _roll_back(connection)
                     if not patience.allows(transaction.failure or error):
-                        raise self._explained(error, patience.tries) from error
+                        if told := self._explained(error, patience.tries):
+                            raise told from error
+                        raise
             time.sleep(patience.pause())
 
     def _read(self, query: Change[T]) -> T:
@@ -281,7 +392,9 @@ class PostgresStore:
             return result
         except BaseException as error:
             _roll_back(connection)
-            raise self._explained(error) from error
+            if told := self._explained(error):
+                raise told from error
+            raise
 
     def _peek(self, query: Change[T]) -> T:
         connection, used = self._peekers.connection()
@@ -294,7 +407,9 @@ class PostgresStore:
                 connection, _ = self._peekers.connection()
                 return query(PostgresTransaction(connection))
         except BaseException as error:
-            raise self._explained(error) from error
+            if told := self._explained(error):
+                raise told from error
+            raise
 
     def _begin(self, workers: _Workers, statement: bytes) -> Connection:
         try:
@@ -313,12 +428,12 @@ class PostgresStore:
         if answer != "COMMIT":
             raise self._place.lost(f"COMMIT was answered with {answer}")
 
-    def _explained(self, error: BaseException, tries: int = 1) -> BaseException:
-        """The error a caller shall meet: a sentence for a failing server, and its own for its own mistake."""
+    def _explained(self, error: BaseException, tries: int = 1) -> Exception | None:
+        """The sentence for a failing server; None when the error is the caller's own."""
         if isinstance(error, StopIteration):  # which a future cannot carry
             return RuntimeError("a change or query let StopIteration out")
         if not isinstance(error, psycopg.Error):
-            return error
+            return None
         state = error.sqlstate
         if state in MET_ANOTHER:
             return self._place.crowded(tries)
@@ -326,7 +441,7 @@ class PostgresStore:
             failed = isinstance(error, psycopg.OperationalError)
         else:
             failed = state[:2] in FAILURE_CLASSES or state == READ_ONLY_SERVER
-        return self._place.lost(str(error)) if failed else error
+        return self._place.lost(str(error)) if failed else None
 
 
 def _roll_back(connection: Connection) -> None:
@@ -338,17 +453,17 @@ def _roll_back(connection: Connection) -> None:
 
 
 def _parse(url: str) -> dict[str, Any]:
-    try:
+    """The parts of the URL; a refusal repeats none, as what looks like a host may be a piece of the password."""
+    with contextlib.suppress(psycopg.Error):
         options = conninfo_to_dict(url)
-    except psycopg.Error:  # whose text may hold a part of the password
-        options = {"host": "@"}
-    if "@" in str(options.get("host", "")):
-        raise bad_request(
-            "database",
-            "this is not a PostgreSQL URL. Use postgresql://user:password@host:5432/name.",
-            hint="Characters such as @ : / in the password are written as %40 %3A %2F.",
-        ) from None
-    return options
+        ports = str(options.get("port", "")).replace(",", "")
+        if "@" not in str(options.get("host", "")) and (not ports or ports.isdigit()):
+            return options
+    raise bad_request(
+        "database",
+        "this is not a PostgreSQL URL. Use postgresql://user:password@host:5432/name.",
+        hint="Characters such as @ : / in the password are written as %40 %3A %2F.",
+    )
 
 
 def _place(options: dict[str, Any]) -> Place:

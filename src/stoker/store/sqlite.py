@@ -187,7 +187,9 @@ class SqliteStore:
         return self._query(self._peeking, query)
 
     async def close(self) -> None:
-        """Finish what is queued, then let go of the file."""
+        """Finish what is queued, then let go of the file; a second time does nothing."""
+        if self._closed:
+            return
         self._closed = True
         self._jobs.put(None)
         loop = asyncio.get_running_loop()

@@ -20,6 +20,7 @@ JOIN cluster ON cluster.id = workspace.cluster_id
 """
 BY_NAME = f"{SELECT} {SOURCE} WHERE workspace.name = :name"
 BY_ID = f"{SELECT} {SOURCE} WHERE workspace.id = :id"
+OF_CLUSTER = f"{SELECT} {SOURCE} WHERE workspace.cluster_id = :cluster_id ORDER BY workspace.id"
 BY_NAMESPACE = """
 SELECT name
 FROM workspace
@@ -85,6 +86,10 @@ def find(transaction: Transaction, name: str) -> Workspace | None:
 def get(transaction: Transaction, workspace_id: int) -> Workspace | None:
     row = transaction.one(BY_ID, {"id": workspace_id})
     return build(row) if row else None
+
+
+def of_cluster(transaction: Transaction, cluster_id: str) -> list[Workspace]:
+    return [build(row) for row in transaction.all(OF_CLUSTER, {"cluster_id": cluster_id})]
 
 
 def namespace_holder(transaction: Transaction, cluster_id: str, namespace: str) -> str | None:

@@ -2,15 +2,16 @@
 
 import asyncio
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.conftest import LoopRun
 
 from stoker.domain.errors import ErrorCode, StokerError
 from stoker.store import open_store
 from stoker.store.base import Store, Transaction
 from stoker.store.counters import advance
-from tests.conftest import LoopRun
 
 PUT = "INSERT INTO counter (name, value) VALUES (:name, :value)"
 SET = "UPDATE counter SET value = :value WHERE name = :name"
@@ -37,8 +38,8 @@ def test_a_write_that_fails_takes_nothing_of_its_group_with_it(store: Store, loo
         started.set()
         assert go.wait(WAIT)
 
-    def good(name: str) -> object:
-        return store.write(lambda transaction: put(transaction, name))
+    def good(name: str) -> Callable[[Transaction], object]:
+        return lambda transaction: put(transaction, name)
 
     def refused(transaction: Transaction) -> None:
         put(transaction, "refused")
@@ -50,7 +51,7 @@ def test_a_write_that_fails_takes_nothing_of_its_group_with_it(store: Store, loo
 
     def mistaken(transaction: Transaction) -> None:
         put(transaction, "mistaken")
-        transaction.run("UPDATE nothing SET here = 1")
+        transaction.run("UPDATE absent SET here = 1")
 
     def ended(transaction: Transaction) -> None:
         put(transaction, "ended")
@@ -60,11 +61,11 @@ def test_a_write_that_fails_takes_nothing_of_its_group_with_it(store: Store, loo
         first = asyncio.create_task(store.write(hold))
         while not started.is_set():
             await asyncio.sleep(0.001)
-        work = [good("a"), *map(store.write, (refused, doubled, mistaken, ended)), good("b")]
-        rest = [asyncio.ensure_future(each) for each in work]  # type: ignore[arg-type]
+        changes = (good("a"), refused, doubled, mistaken, ended, good("b"))
+        rest = [asyncio.create_task(store.write(change)) for change in changes]
         await asyncio.sleep(0.01)
         go.set()
-        return await asyncio.wait_for(asyncio.gather(first, *rest, return_exceptions=True), WAIT)
+        return [*await asyncio.wait_for(asyncio.gather(first, *rest, return_exceptions=True), WAIT)]
 
     results = loop_run(main())
     kinds = ["" if not isinstance(result, BaseException) else type(result).__name__ for result in results]

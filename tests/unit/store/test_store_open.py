@@ -5,7 +5,7 @@ import pytest
 
 from stoker.domain.errors import ErrorCode, StokerError
 from stoker.store import open_store
-from stoker.store.postgres_place import Place
+from stoker.store.postgres import Place
 
 PLACE = Place(host="db.example", port="5432", database="stoker", user="ann")
 
@@ -25,6 +25,7 @@ def test_another_kind_of_database_is_refused_without_repeating_it(database: str,
         "postgresql://ann:hunter2@db.example:port/stoker",
         "postgresql://ann:hunter2@db.example/stoker?hunter2=1",
         "postgresql://ann:half@hunter2@db.example/stoker",
+        "postgresql://ann:hunter2/x@db.example/stoker",
         "postgresql://ann:hunter2%zz@db.example/stoker",
     ],
 )

@@ -16,14 +16,13 @@ from stoker.api.native.shapes import (
     SearchParams,
     ShortText,
     Text,
-    Time,
     application_view,
     key_view,
     paged,
 )
 from stoker.api.params import NoParams, Params
-from stoker.domain.clock import parse_rfc3339
-from stoker.domain.errors import ErrorCode, bad_request
+from stoker.api.times import optional_instant
+from stoker.domain.errors import ErrorCode
 from stoker.domain.identity import MemberRole, Scope
 from stoker.domain.permissions import Action
 from stoker.services.applications import NewApplication
@@ -109,7 +108,7 @@ async def create_key(call: Call[NoParams]) -> NewKeyView:
         user=body.user,
         scopes=body.scopes,
         cidrs=body.cidrs,
-        expires_at=None if body.expires_at is None else _instant(body.expires_at, "expiresAt"),
+        expires_at=optional_instant(body.expires_at, "expiresAt"),
     )
     issued = await call.services.keys.create(call.actor, new, call.once)
     call.headers.append(("Cache-Control", "no-store"))
@@ -198,10 +197,3 @@ async def renew_secret(call: Call[ApplicationPath]) -> NewApplicationView:
 async def delete_application(call: Call[ApplicationPath]) -> None:
     """Remove an application."""
     await call.services.applications.delete(call.actor, call.params.client_id)
-
-
-def _instant(text: Time, field: str) -> int:
-    at = parse_rfc3339(text)
-    if at is None:
-        raise bad_request(field, f'"{text}" is not a time. Use RFC 3339, for example "2027-01-31T00:00:00Z".')
-    return at

@@ -20,8 +20,7 @@ from stoker.api.native.shapes import (
     paged,
 )
 from stoker.api.params import NoParams, Params
-from stoker.domain.clock import parse_rfc3339
-from stoker.domain.errors import bad_request
+from stoker.api.times import optional_instant
 from stoker.domain.listing import AuditQuery
 from stoker.domain.permissions import Action
 from stoker.domain.settings import describe, public
@@ -86,8 +85,8 @@ async def list_audit(call: Call[AuditList]) -> AuditPage:
         action=asked.action or "",
         target=asked.target,
         result=asked.result,
-        since=_instant(asked.since, "since"),
-        until=_instant(asked.until, "until"),
+        since=optional_instant(asked.since, "since"),
+        until=optional_instant(asked.until, "until"),
         before=asked.before,
         limit=asked.limit + 1,
     )
@@ -102,12 +101,3 @@ async def read_settings(call: Call[NoParams]) -> SettingsView:
     authorise(call.actor, Action.SETTINGS_READ)
     values = public(call.services.settings)
     return SettingsView(__version__, [SettingView(doc.name, values[doc.name], doc.description) for doc in describe()])
-
-
-def _instant(text: str | None, field: str) -> int | None:
-    if text is None:
-        return None
-    at = parse_rfc3339(text)
-    if at is None:
-        raise bad_request(field, f'"{text}" is not a time. Use RFC 3339, for example "2026-01-31T00:00:00Z".')
-    return at

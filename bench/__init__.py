@@ -1,0 +1,1 @@
+"""What Stoker costs on this machine: `python -m bench [NAME…]`."""

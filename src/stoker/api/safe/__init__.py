@@ -1,0 +1,1 @@
+"""The management family at /api/custom/workloads: submit, list, change, stop, follow."""

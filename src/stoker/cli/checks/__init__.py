@@ -1,0 +1,1 @@
+"""What `stoker check` looks at. Each check looks and says; none changes anything."""

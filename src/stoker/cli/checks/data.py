@@ -1,0 +1,113 @@
+"""The data dir and the database in it, or the PostgreSQL instead of it."""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import sqlite3
+from pathlib import Path
+
+from stoker.cli.checks.finding import Finding, broken, ok, warning
+from stoker.domain.errors import StokerError
+from stoker.domain.settings import Settings, public
+from stoker.store.migrate import APPLIED, known, pending
+from stoker.store.sqlite import FILE, connect
+
+MIB = 2**20
+LITTLE_SPACE = 1024 * MIB
+NO_SPACE = 100 * MIB
+
+
+def data_dir(path: Path) -> Finding:
+    name = "data dir"
+    try:
+        mode = path.stat().st_mode & 0o777
+    except FileNotFoundError:
+        return warning(name, f"{path} does not exist yet.", "stoker serve makes it at its first start.")
+    except OSError as error:
+        return broken(name, f"{path}: {error.strerror}.", "Choose another with --data-dir.")
+    if not path.is_dir():
+        return broken(name, f"{path} is not a directory.", "Choose another with --data-dir.")
+    if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+        return broken(name, f"{path} cannot be written by this user.", f"chown {os.getuid()} {path}")
+    if mode & 0o077:
+        return warning(name, f"{path} is open to other users (mode {mode:o}).", f"chmod 700 {path}")
+    return ok(name, f"{path} is there, for its owner only.")
+
+
+def space(path: Path) -> Finding:
+    """Free space where the data dir is, or will be."""
+    existing = next(place for place in (path, *path.absolute().parents) if place.exists())
+    free = shutil.disk_usage(existing).free
+    message = f"{free / 2**30:.1f} GiB are free on the disk of {path}."
+    if free < NO_SPACE:
+        return broken("space", message, "Free some space, or move the data dir.")
+    if free < LITTLE_SPACE:
+        return warning("space", message, "Free some space.")
+    return ok("space", message)
+
+
+def holder(path: Path) -> str | None:
+    """The process number of the server that runs on this data dir; None when there is none."""
+    try:
+        handle = os.open(path / "stoker.lock", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return os.read(handle, 32).decode(errors="replace").strip() or "unknown"
+    finally:
+        os.close(handle)
+    return None
+
+
+def lock(path: Path, process: str | None) -> Finding:
+    if process is None:
+        return ok("lock", f"No server is running on {path}.")
+    return ok("lock", f"A server (process {process}) is running on {path}.")
+
+
+def database(settings: Settings) -> Finding:
+    """It opens, is whole, and has a schema this version can use."""
+    if settings.database:
+        return _postgres(settings)
+    path = Path(settings.data_dir) / FILE
+    if not path.exists():
+        return warning("database", f"{path} does not exist yet.", "stoker serve makes it at its first start.")
+    try:
+        with contextlib.closing(connect(path, read_only=True)) as connection:
+            (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            applied = connection.execute(APPLIED).fetchall()
+    except sqlite3.Error as error:
+        return broken("database", f"{path} cannot be read: {error}.", "stoker restore FILE")
+    if verdict != "ok":
+        return broken("database", f"{path} is damaged: {verdict}.", "stoker restore FILE")
+    return _schema(f"{path} is whole", applied, "sqlite")
+
+
+def _postgres(settings: Settings) -> Finding:
+    shown = public(settings)["database"]
+    try:
+        import psycopg
+    except ImportError:
+        return broken("database", f"{shown} needs psycopg.", "pip install 'stoker[postgres]'")
+    try:
+        with psycopg.connect(settings.database, connect_timeout=5) as connection:
+            applied = connection.execute(APPLIED.encode()).fetchall()
+    except psycopg.errors.UndefinedTable:
+        return warning("database", f"{shown} is empty.", "stoker serve fills it at its first start.")
+    except psycopg.Error as error:
+        reason = str(error).strip().splitlines()[-1]
+        return broken("database", f"{shown} cannot be used: {reason}", "Check --database.")
+    return _schema(f"{shown} answers", applied, "postgres")
+
+
+def _schema(state: str, applied: list[tuple[int, str, str]], dialect: str) -> Finding:
+    try:
+        behind = len(pending(applied, known(dialect)))
+    except StokerError as error:
+        return broken("database", error.message, error.hint)
+    if behind:
+        return warning("database", f"{state}; {behind} migrations are to come.", "stoker serve applies them.")
+    return ok("database", f"{state}; its schema is current ({len(applied)} migrations).")

@@ -1,0 +1,168 @@
+"""Prints what a verb found, in the form that was asked for. JSON and YAML are the API's own shape."""
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+import msgspec
+from msgspec import Struct
+
+from stoker.cli.options import OUTPUT
+
+
+class Column(Struct, frozen=True):
+    """`path` is where the value is in the API's shape; `wide` columns are left out of the narrow table."""
+
+    title: str
+    path: str
+    wide: bool = False
+
+
+def chosen_output() -> str:
+    return click.get_current_context().meta.get(OUTPUT) or "table"
+
+
+def is_text() -> bool:
+    """Whether a person reads this."""
+    return chosen_output() in {"table", "wide"}
+
+
+def say(text: str) -> None:
+    """A sentence for a person; out of the way when stdout is for data."""
+    click.echo(text, err=not is_text())
+
+
+def show_list(items: Iterable[object], columns: Sequence[Column], beside: Mapping[str, object] | None = None) -> None:
+    """Every item, one a line; `beside` is what the API's shape has beside the items."""
+    rows = [_builtins(item) for item in items]
+    output = chosen_output()
+    if output in {"json", "yaml"}:
+        _dump({"items": rows, **({"total": len(rows), "next": None} if beside is None else beside)}, output)
+    elif output == "csv":
+        click.echo(_csv(rows, columns), nl=False)
+    else:
+        shown = [column for column in columns if output == "wide" or not column.wide]
+        show_table([column.title for column in shown], [[_cell(row, c.path) for c in shown] for row in rows])
+        if not rows:
+            click.echo("Nothing found.", err=True)
+
+
+def show_one(item: object, columns: Sequence[Column]) -> None:
+    """One item: a field a line."""
+    row = _builtins(item)
+    output = chosen_output()
+    if output in {"json", "yaml"}:
+        _dump(row, output)
+    elif output == "csv":
+        click.echo(_csv([row], columns), nl=False)
+    else:
+        width = max(len(column.title) for column in columns)
+        for column in columns:
+            click.echo(f"{column.title:{width}}  {_cell(row, column.path)}".rstrip())
+
+
+def show_done(item: object, columns: Sequence[Column], sentence: str) -> None:
+    """What a change led to: a sentence for a person, the thing itself for a program."""
+    if is_text():
+        say(sentence)
+    else:
+        show_one(item, columns)
+
+
+def show_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table: drawn by rich on a terminal, plain columns in a pipe."""
+    if sys.stdout.isatty():
+        _rich_table(titles, rows)
+        return
+    widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
+    for row in (titles, *rows):
+        click.echo("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _rich_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in titles:
+        table.add_column(title, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    Console(highlight=False).print(table)
+
+
+def _csv(rows: Sequence[Any], columns: Sequence[Column]) -> str:
+    import csv
+    import io
+
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([column.path for column in columns])
+    writer.writerows([[_raw(_at(row, column.path)) for column in columns] for row in rows])
+    return text.getvalue()
+
+
+def _dump(value: object, output: str) -> None:
+    plain = _plain(value)
+    if output == "json":
+        click.echo(msgspec.json.format(msgspec.json.encode(plain), indent=2))
+        return
+    import yaml
+
+    click.echo(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True), nl=False)
+
+
+def _builtins(item: object) -> Any:
+    return msgspec.to_builtins(item, builtin_types=(datetime,))
+
+
+def _plain(value: object) -> object:
+    """With times as the API writes them."""
+    match value:
+        case dict():
+            return {name: _plain(each) for name, each in value.items()}
+        case list() | tuple():
+            return [_plain(each) for each in value]
+        case datetime():
+            return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        case _:
+            return value
+
+
+def _at(row: Any, path: str) -> object:
+    for name in path.split("."):
+        row = row.get(name) if isinstance(row, dict) else None
+    return row
+
+
+def _raw(value: object) -> object:
+    plain = _plain(value)
+    match plain:
+        case None:
+            return ""
+        case bool():
+            return "true" if plain else "false"
+        case list():
+            return ",".join(map(str, plain))
+        case _:
+            return plain
+
+
+def _cell(row: Any, path: str) -> str:
+    """A value as a person reads it; a control character could drive the terminal, so none gets there."""
+    value = _at(row, path)
+    match value:
+        case None | "" | [] | ():
+            text = "-"
+        case bool():
+            text = "yes" if value else "no"
+        case datetime():
+            text = f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%SZ}"
+        case list() | tuple():
+            text = ", ".join(map(str, value))
+        case _:
+            text = str(value)
+    return "".join(character if character.isprintable() else "�" for character in text)

@@ -1,0 +1,107 @@
+"""The two clients. They have the same resources; one waits, the other is awaited.
+
+httpx is imported with the first client, so that what only mentions the SDK starts without it.
+"""
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from stoker.client.address import DEFAULT_SERVER
+from stoker.client.operation import Async, Carrier, F, Sync
+from stoker.client.resources import (
+    Applications,
+    Audit,
+    Clusters,
+    Departments,
+    Installation,
+    Keys,
+    Members,
+    Users,
+    Workspaces,
+)
+
+if TYPE_CHECKING:
+    import httpx
+
+TIMEOUT_SECONDS = 60.0
+
+
+class Api(Installation[F]):
+    """Everything that can be asked of a server."""
+
+    def __init__(self, carrier: Carrier) -> None:
+        super().__init__(carrier)
+        self.users: Users[F] = Users(carrier)
+        self.departments: Departments[F] = Departments(carrier)
+        self.workspaces: Workspaces[F] = Workspaces(carrier)
+        self.members: Members[F] = Members(carrier)
+        self.keys: Keys[F] = Keys(carrier)
+        self.applications: Applications[F] = Applications(carrier)
+        self.clusters: Clusters[F] = Clusters(carrier)
+        self.audit: Audit[F] = Audit(carrier)
+
+
+class Stoker(Api[Sync]):
+    """A server, for ordinary code. Several threads may share one."""
+
+    def __init__(
+        self,
+        server: str = DEFAULT_SERVER,
+        token: str | None = None,
+        *,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+        transport: "httpx.BaseTransport | None" = None,
+    ) -> None:
+        """`token` is an API key, or the access token of a log-in or an application."""
+        from stoker.client.transport import SyncCarrier
+
+        self._connection = SyncCarrier(server, token, timeout_seconds, transport)
+        super().__init__(self._connection)
+
+    @property
+    def server(self) -> str:
+        return self._connection.destination.server
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class AsyncStoker(Api[Async]):
+    """A server, for coroutines of one event loop."""
+
+    def __init__(
+        self,
+        server: str = DEFAULT_SERVER,
+        token: str | None = None,
+        *,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+        transport: "httpx.AsyncBaseTransport | None" = None,
+    ) -> None:
+        """`token` is an API key, or the access token of a log-in or an application."""
+        from stoker.client.transport import AsyncCarrier
+
+        self._connection = AsyncCarrier(server, token, timeout_seconds, transport)
+        super().__init__(self._connection)
+
+    @property
+    def server(self) -> str:
+        return self._connection.destination.server
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()

@@ -1,0 +1,156 @@
+"""One API call without the network: what is sent, whether it is sent again, and what the answer means.
+
+Whoever holds a connection drives `converse`: it sends each `Request`, sleeps each `Pause`, and hands back
+what came of it. So the sync and the async client cannot differ in anything but how they wait.
+"""
+
+from collections.abc import Generator, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from stoker.domain.errors import ErrorCode, StokerError
+
+ATTEMPTS = 3
+FIRST_PAUSE_SECONDS = 0.2
+LONGEST_PAUSE_SECONDS = 10.0
+PASSING = frozenset({429, 502, 503, 504})
+_CODES = {code.value: code for code in ErrorCode}
+_CODE_OF_STATUS = {
+    400: ErrorCode.BAD_REQUEST,
+    401: ErrorCode.NOT_SIGNED_IN,
+    403: ErrorCode.NOT_ALLOWED,
+    404: ErrorCode.NOT_FOUND,
+    405: ErrorCode.METHOD_NOT_ALLOWED,
+    409: ErrorCode.STATE_FORBIDS,
+    413: ErrorCode.TOO_LARGE,
+    429: ErrorCode.TOO_MANY_REQUESTS,
+    431: ErrorCode.HEADERS_TOO_LARGE,
+    502: ErrorCode.BACKEND_DOWN,
+    503: ErrorCode.BACKEND_DOWN,
+    504: ErrorCode.BACKEND_DOWN,
+}
+
+
+class Unreachable(StokerError):  # noqa: N818 - it says what the server is
+    """No server answered."""
+
+    def __init__(self, server: str, why: str) -> None:
+        super().__init__(
+            ErrorCode.BACKEND_DOWN,
+            f"The server at {server} cannot be reached: {why}.",
+            hint="Check that it is running and that the address is right.",
+        )
+        self.server = server
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """`repeatable` says that sending it twice does what sending it once does."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = {}
+    headers: Mapping[str, str] = {}
+    body: bytes = b""
+    result: Any = None
+    repeatable: bool = True
+
+
+class Pause(Struct, frozen=True):
+    seconds: float
+
+
+class Answer(Struct, frozen=True):
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Lost(Struct, frozen=True):
+    """No answer: `sent` when the server may have had the request, `late` when it was waited for long enough."""
+
+    why: str
+    sent: bool
+    late: bool = False
+
+
+class _Problem(Struct, frozen=True):
+    code: str
+    message: str
+    hint: str = ""
+    field: str = ""
+
+
+class _Failed(Struct, frozen=True):
+    error: _Problem
+
+
+def converse(server: str, request: Request) -> Generator[Request | Pause, Answer | Lost | None, Any]:
+    """What to do next, until there is a result or an error."""
+    attempt = 1
+    while True:
+        came = yield request
+        if came is None:
+            raise TypeError("a request is followed by its answer")
+        seconds = pause_before_repeating(request, came, attempt)
+        if seconds is None:
+            break
+        yield Pause(seconds)
+        attempt += 1
+    if isinstance(came, Lost):
+        raise Unreachable(server, came.why)
+    if request.method == "DELETE" and attempt > 1 and came.status == 404:
+        return None  # the attempt whose answer was lost had done it
+    return read(server, request, came)
+
+
+def pause_before_repeating(request: Request, came: Answer | Lost, attempt: int) -> float | None:
+    """How long to wait before sending it again; None when this is how it ended."""
+    if attempt >= ATTEMPTS:
+        return None
+    backoff = FIRST_PAUSE_SECONDS * 2 ** (attempt - 1)
+    if isinstance(came, Lost):
+        return None if came.late or (came.sent and not request.repeatable) else backoff
+    # A 429 was turned away at the door; behind any other status some of the work may have been done.
+    if came.status not in PASSING or not (request.repeatable or came.status == 429):
+        return None
+    asked = came.headers.get("retry-after", "")
+    seconds = float(asked) if asked.isdecimal() else backoff
+    return seconds if seconds <= LONGEST_PAUSE_SECONDS else None
+
+
+def read(server: str, request: Request, answer: Answer) -> Any:
+    """The result of an answer, or the error it holds."""
+    if not 200 <= answer.status < 300:
+        raise _error(server, answer)
+    if request.result is None:
+        return None
+    try:
+        return msgspec.json.decode(answer.body, type=request.result)
+    except msgspec.DecodeError as error:
+        raise StokerError(
+            ErrorCode.INTERNAL,
+            f"The answer of {server} to {request.method} {request.path} cannot be read: {error}.",
+            hint="Check that this is a Stoker server, and that it is not much newer or older than this client.",
+        ) from error
+
+
+def _error(server: str, answer: Answer) -> StokerError:
+    code = _CODE_OF_STATUS.get(answer.status, ErrorCode.INTERNAL)
+    try:
+        problem = msgspec.json.decode(answer.body, type=_Failed).error
+    except msgspec.DecodeError:
+        return StokerError(
+            code,
+            f"{server} answered {answer.status}, but not in Stoker's words.",
+            hint="Check that this is the address of a Stoker server, or what stands in front of it.",
+        )
+    asked = answer.headers.get("retry-after", "")
+    return StokerError(
+        _CODES.get(problem.code, code),
+        problem.message,
+        hint=problem.hint,
+        field=problem.field,
+        retry_after_seconds=int(asked) if asked.isdecimal() else 0,
+    )

@@ -1,0 +1,120 @@
+"""Everything that keeps one cluster going: what the engine reports, the queue, the alarms and the reconciler.
+
+Three things wake it: a change that someone wrote, a report of the engine, and the clock.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from stoker.controller.observe import record_missing, record_pods
+from stoker.controller.queue import QueueLoop
+from stoker.controller.reconcile import Reconciler
+from stoker.domain.clock import Clock
+from stoker.domain.errors import StokerError
+from stoker.domain.names import Randomness
+from stoker.engines.base import Engine, Everything, Observation
+from stoker.store import changes, nodes, pods, workloads
+from stoker.store.base import Store, Transaction
+
+IDLE_SECONDS = 30.0
+"""The longest anything waits for a wake that was missed."""
+AGAIN_SECONDS = 1.0
+
+log = logging.getLogger("stoker.controller")
+
+
+class ClusterController:
+    def __init__(self, store: Store, engine: Engine, cluster_id: str, clock: Clock, randomness: Randomness) -> None:
+        self._store = store
+        self._engine = engine
+        self._cluster_id = cluster_id
+        self._clock = clock
+        self._changed = asyncio.Event()
+        self._queue_due = asyncio.Event()
+        self._queue = QueueLoop(store, cluster_id, clock, randomness)
+        self._reconciler = Reconciler(store, engine, clock, self._changed)
+        self._queue_at: int | None = None
+        self._seen_change = 0
+
+    def wake(self) -> None:
+        """Something was written that may concern this cluster."""
+        self._changed.set()
+
+    async def run(self) -> None:
+        self._seen_change = await self._store.read(changes.last)
+        async with asyncio.TaskGroup() as group:
+            for loop in (self._observe, self._follow_changes, self._plan, self._ring):
+                group.create_task(self._forever(loop))
+            group.create_task(self._reconciler.run())
+
+    async def _forever(self, loop: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """A loop that fails is begun again; nothing it does depends on what it remembered."""
+        while True:
+            try:
+                await loop()
+            except StokerError as error:
+                log.warning("%s", error.message)
+            except Exception:
+                log.exception("a loop of cluster %s failed and is begun again", self._cluster_id)
+            await asyncio.sleep(AGAIN_SECONDS)
+
+    async def _observe(self) -> None:
+        async for report in self._engine.observe():
+            touched = await self._store.write(lambda tx, r=report: self._record(tx, r))
+            self._note_pods(report)
+            await self._reconciler.touch(*touched)
+            self._queue_due.set()
+
+    def _note_pods(self, report: Observation) -> None:
+        if isinstance(report, Everything):
+            self._reconciler.had = {pod.uid for pod in report.pods}
+            return
+        self._reconciler.had |= {pod.uid for pod in report.pods}
+        self._reconciler.had -= set(report.gone)
+
+    def _record(self, transaction: Transaction, report: Observation) -> set[str]:
+        now = self._clock.now()
+        if report.nodes:
+            nodes.put(transaction, self._cluster_id, report.nodes, now)
+        touched = record_pods(transaction, report.pods, now)
+        held = {pod.uid: pod for pod in pods.held(transaction, self._cluster_id)}
+        if isinstance(report, Everything):
+            there = {pod.uid for pod in report.pods}
+            begun = [pod for uid, pod in held.items() if uid not in there and pod.started_at is not None]
+            touched |= record_missing(transaction, begun, now, "it was gone when contact came back")
+            return touched | {workload.uid for workload in workloads.active(transaction, self._cluster_id)}
+        gone = [held[uid] for uid in report.gone if uid in held]
+        return touched | record_missing(transaction, gone, now, "it is gone from its node")
+
+    async def _follow_changes(self) -> None:
+        """Touch what was changed by anyone: a stop, an edit, a new workload."""
+        while True:
+            await self._wait(self._changed, IDLE_SECONDS)
+            while rows := await self._store.read(lambda tx: changes.since(tx, self._seen_change)):
+                self._seen_change = rows[-1].seq
+                await self._reconciler.touch(*dict.fromkeys(row.workload_uid for row in rows))
+            self._queue_due.set()
+
+    async def _plan(self) -> None:
+        while True:
+            outcome = await self._queue.round()
+            await self._reconciler.touch(*outcome.touched)
+            await self._wait(self._queue_due, self._seconds_until(outcome.again_at))
+
+    async def _ring(self) -> None:
+        while True:
+            await self._reconciler.touch(*self._reconciler.alarms.ring(self._clock.now()))
+            await asyncio.sleep(min(0.2, self._seconds_until(self._reconciler.alarms.next())))
+
+    def _seconds_until(self, at: int | None) -> float:
+        return IDLE_SECONDS if at is None else min(IDLE_SECONDS, max(0.0, (at - self._clock.now()) / 1000))
+
+    async def _wait(self, event: asyncio.Event, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await event.wait()
+        except TimeoutError:
+            return
+        event.clear()

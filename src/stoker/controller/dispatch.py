@@ -1,0 +1,101 @@
+"""From a place to pods: what is written before an engine is asked for anything.
+
+The attempt, its pods and the GPUs they hold are durable first, so a crash at any point leaves either nothing
+or all that is needed to go on.
+"""
+
+from collections.abc import Sequence
+
+from stoker.controller.view import free_devices
+from stoker.domain.lifecycle import Placed, transition
+from stoker.domain.names import Randomness, new_uuid
+from stoker.domain.node import Node
+from stoker.domain.resources import MILLI, Resources
+from stoker.domain.workload import Kind, Pod, Workload
+from stoker.store import nodes, pods, workloads
+from stoker.store.base import Transaction
+from stoker.store.pods import Allocation
+
+
+def pod_name(workload: Workload, rank: int) -> str:
+    """A PyTorchJob has a master and workers, but an only pod is worker 0; others count from 0."""
+    if workload.kind is not Kind.PYTORCH_JOB:
+        return f"{workload.slug}-{rank}"
+    if workload.spec.replicas == 1:
+        return f"{workload.slug}-worker-0"
+    return f"{workload.slug}-master-0" if rank == 0 else f"{workload.slug}-worker-{rank - 1}"
+
+
+def dispatch(
+    transaction: Transaction,
+    uid: str,
+    version: int,
+    ranks: Sequence[int],
+    places: Sequence[str],
+    at: int,
+    randomness: Randomness,
+) -> bool:
+    """Give the ranks of a workload their pods on these nodes; False when it is no longer as it was planned."""
+    workload = workloads.find(transaction, uid)
+    if workload is None or workload.version != version:
+        return False
+    cluster_id = workload.cluster_id
+    change = transition(workload, Placed(at))
+    after = change.workload if change else workload
+    known = {node.name: node for node in nodes.of_cluster(transaction, cluster_id)}
+    held = pods.held_with_resources(transaction, cluster_id, set(places))
+    made: list[Pod] = []
+    for rank, name in zip(ranks, places, strict=True):
+        devices = choose_devices(known.get(name), held, after.spec.resources)
+        if devices is None:
+            return False
+        pod = Pod(
+            uid=new_uuid(randomness),
+            workload_uid=uid,
+            name=pod_name(after, rank),
+            attempt=after.attempt,
+            revision=after.revision,
+            rank=rank,
+            node=name,
+            devices=devices,
+            created_at=at,
+        )
+        made.append(pod)
+        held.append((pod, after.spec.resources))
+    if change is not None:
+        workloads.apply(transaction, workload, change)
+    for pod in made:
+        pods.add(transaction, cluster_id, pod)
+        pods.allocate(transaction, cluster_id, _allocations(pod, known[pod.node], after.spec.resources, at))
+    return True
+
+
+def choose_devices(node: Node | None, held: Sequence[tuple[Pod, Resources]], each: Resources) -> tuple[int, ...] | None:
+    """Free devices of the node for one pod; None when there are too few."""
+    if node is None:
+        return None
+    if not each.gpu_milli:
+        return ()
+    free = free_devices(node, [pair for pair in held if pair[0].node == node.name])
+    if each.gpu_milli < MILLI:
+        fitting = sorted((milli, index) for index, milli in free.items() if milli >= each.gpu_milli)
+        return (fitting[0][1],) if fitting else None
+    whole = sorted(index for index, milli in free.items() if milli == MILLI)
+    wanted = each.gpu_milli // MILLI
+    return tuple(whole[:wanted]) if len(whole) >= wanted else None
+
+
+def _allocations(pod: Pod, node: Node, each: Resources, at: int) -> list[Allocation]:
+    models = {device.index: device.model for device in node.devices}
+    return [
+        Allocation(
+            pod_uid=pod.uid,
+            device=index,
+            workload_uid=pod.workload_uid,
+            node=pod.node,
+            model=models.get(index, ""),
+            gpu_milli=min(each.gpu_milli, MILLI),
+            from_at=at,
+        )
+        for index in pod.devices
+    ]

@@ -1,0 +1,127 @@
+"""What the state of its pods means for a workload, and what is to be done about it: pure decisions.
+
+`judge` is asked again and again until it has nothing more to say; it never needs to know what was said before.
+"""
+
+from collections.abc import Sequence, Set
+
+from msgspec import Struct
+
+from stoker.domain.lifecycle import (
+    Event,
+    PodsEnded,
+    PodsGone,
+    PodsLost,
+    PodsShort,
+    PodsUp,
+    TimedOut,
+    ran_ms,
+)
+from stoker.domain.workload import Phase, Pod, PodPhase, Workload
+
+
+class Happened(Struct, frozen=True):
+    """An event that the workload has to go through."""
+
+    event: Event
+
+
+class Start(Struct, frozen=True):
+    """The engine has to have these pods, at this revision."""
+
+    pods: tuple[Pod, ...]
+
+
+class End(Struct, frozen=True):
+    """The engine has to end the pods of the attempt; those it never had are over already."""
+
+    never_had: tuple[Pod, ...]
+
+
+class LetGo(Struct, frozen=True):
+    """The engine need not hold what is left of the attempt."""
+
+
+Step = Happened | Start | End | LetGo
+
+
+def judge(workload: Workload, pods: Sequence[Pod], had: Set[str], now: int) -> Step | None:
+    """The next step for a workload. `pods` are those of its present attempt, `had` the uids the engine reports."""
+    if workload.phase.queued:
+        return None
+    if workload.phase.ended:
+        return LetGo() if is_over(workload, now) else None
+    alive = tuple(pod for pod in pods if not pod.phase.ended)
+    if workload.phase.leaving or workload.then is not None:
+        if not alive:
+            return Happened(PodsGone(now))
+        return End(tuple(pod for pod in alive if pod.uid not in had))
+    if timed_out(workload, now):
+        return Happened(TimedOut(now))
+    event = _ending(workload, pods, alive, now) if workload.kind.ends else _keeping(workload, pods, now)
+    if event is not None:
+        return Happened(event)
+    return Start(latest(pods, workload.revision))
+
+
+def latest(pods: Sequence[Pod], revision: int) -> tuple[Pod, ...]:
+    """The newest pod of each rank at this revision."""
+    newest = {pod.rank: pod for pod in pods if pod.revision == revision}
+    return tuple(newest[rank] for rank in sorted(newest))
+
+
+def timed_out(workload: Workload, now: int) -> bool:
+    return workload.timeout_seconds > 0 and ran_ms(workload, now) >= workload.timeout_seconds * 1000
+
+
+def is_over(workload: Workload, now: int) -> bool:
+    """Ended, and past the time for which the engine holds on to what ended."""
+    return workload.ended_at is not None and now >= workload.ended_at + workload.spec.ttl_seconds * 1000
+
+
+def next_look(workload: Workload, now: int) -> int | None:
+    """When a workload has to be looked at again though nothing happened to it."""
+    if workload.phase.ended:
+        due = (workload.ended_at or 0) + workload.spec.ttl_seconds * 1000
+        return due if due > now else None
+    if workload.timeout_seconds and workload.running_since is not None:
+        return now + max(0, workload.timeout_seconds * 1000 - ran_ms(workload, now))
+    return None
+
+
+def _ending(workload: Workload, pods: Sequence[Pod], alive: Sequence[Pod], now: int) -> Event | None:
+    """Of something that ends: one failing pod fails the gang, and all have to succeed."""
+    left = bool(alive)
+    failed = next((pod for pod in pods if pod.phase is PodPhase.FAILED), None)
+    if failed is not None:
+        return PodsEnded(now, False, why(failed), left)
+    lost = next((pod for pod in pods if pod.phase is PodPhase.LOST), None)
+    if lost is not None:
+        return PodsLost(now, why(lost), left)
+    if not left and pods:
+        return PodsEnded(now, True, "every pod exited with code 0")
+    up = bool(alive) and all(pod.phase is PodPhase.RUNNING for pod in alive)
+    if up and workload.phase is not Phase.RUNNING:
+        return PodsUp(now)
+    return None
+
+
+def _keeping(workload: Workload, pods: Sequence[Pod], now: int) -> Event | None:
+    """Of something that is kept up: all of the present revision have to be ready."""
+    wanted = latest(pods, workload.revision)
+    up = [pod for pod in wanted if pod.phase is PodPhase.RUNNING and pod.ready]
+    if len(up) >= workload.spec.replicas and workload.phase is not Phase.RUNNING:
+        return PodsUp(now)
+    if len(up) < workload.spec.replicas and workload.phase is Phase.RUNNING:
+        return PodsShort(now, f"{len(up)} of {workload.spec.replicas} pods are up")
+    return None
+
+
+def why(pod: Pod) -> str:
+    """How a pod ended, in a sentence."""
+    if pod.phase is PodPhase.LOST:
+        return pod.message or f"pod {pod.name} was lost with its node"
+    detail = f": {pod.message}" if pod.message else ""
+    if pod.signal:
+        return f"pod {pod.name} was killed by signal {pod.signal} (exit code {128 + pod.signal}){detail}"
+    return f"pod {pod.name} exited with code {pod.exit_code}{detail}"

@@ -1,0 +1,54 @@
+"""What an engine reports, written down: the only way a pod's state enters the store."""
+
+from collections.abc import Iterable
+
+from msgspec import structs
+
+from stoker.domain.workload import Pod, PodPhase
+from stoker.engines.base import PodSeen
+from stoker.store import pods
+from stoker.store.base import Transaction
+
+
+def record_pods(transaction: Transaction, seen: Iterable[PodSeen], at: int) -> set[str]:
+    """Write what changed about known pods; gives the workloads they belong to. An end is never rewritten."""
+    touched = set()
+    for report in seen:
+        pod = pods.get(transaction, report.uid)
+        if pod is None or pod.phase.ended:
+            continue
+        after = structs.replace(
+            pod,
+            phase=report.phase,
+            ready=report.ready and report.phase is PodPhase.RUNNING,
+            node=report.node or pod.node,
+            exit_code=report.exit_code,
+            signal=report.signal,
+            message=report.message,
+            restarts=report.restarts,
+            started_at=report.started_at if report.started_at is not None else pod.started_at,
+            ended_at=_end(report, at),
+        )
+        if after != pod:
+            pods.replace(transaction, after)
+            if after.phase.ended:
+                pods.release(transaction, pod.uid, after.ended_at or at)
+            touched.add(pod.workload_uid)
+    return touched
+
+
+def record_missing(transaction: Transaction, missing: Iterable[Pod], at: int, message: str) -> set[str]:
+    """Pods that should be there and are not: lost when they ran, never begun when they did not."""
+    touched = set()
+    for pod in missing:
+        lost = structs.replace(pod, phase=PodPhase.LOST, ready=False, message=message, ended_at=at)
+        pods.replace(transaction, lost)
+        pods.release(transaction, pod.uid, at)
+        touched.add(pod.workload_uid)
+    return touched
+
+
+def _end(report: PodSeen, at: int) -> int | None:
+    if not report.phase.ended:
+        return None
+    return report.ended_at if report.ended_at is not None else at

@@ -1,0 +1,83 @@
+"""The queue loop: looks at a cluster, plans, writes the plan down, and hands the started ones over."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from stoker.controller.dispatch import dispatch
+from stoker.controller.view import Cluster, missing_ranks, read_cluster, snapshot
+from stoker.domain.clock import Clock
+from stoker.domain.lifecycle import DependencyFailed, Event, Preempted, transition
+from stoker.domain.names import Randomness
+from stoker.scheduler.plan import Plan, plan
+from stoker.store import workloads
+from stoker.store.base import Store, Transaction
+
+log = logging.getLogger("stoker.queue")
+
+
+class Outcome(Struct, frozen=True):
+    """What a round of planning changed, and when it has to be looked at again by itself."""
+
+    touched: tuple[str, ...]
+    again_at: int | None
+
+
+class QueueLoop:
+    def __init__(self, store: Store, cluster_id: str, clock: Clock, randomness: Randomness) -> None:
+        self._store = store
+        self._cluster_id = cluster_id
+        self._clock = clock
+        self._randomness = randomness
+
+    async def round(self) -> Outcome:
+        """Plan once over everything that waits, and write down what follows."""
+        cluster = await self._store.read(lambda tx: read_cluster(tx, self._cluster_id))
+        now = self._clock.now()
+        view = snapshot(cluster, now)
+        if not view.waiting:
+            return Outcome((), None)
+        made = await asyncio.to_thread(plan, view) if len(view.waiting) > 500 else plan(view)
+        touched = await self._store.write(lambda tx: self._write(tx, cluster, made, now))
+        due = [each.not_before for each in view.waiting if each.not_before is not None and each.not_before > now]
+        return Outcome(tuple(touched), min(due) if due else None)
+
+    def _write(self, transaction: Transaction, cluster: Cluster, made: Plan, now: int) -> list[str]:
+        touched = []
+        for place in made.placements:
+            workload = cluster.workloads[place.uid]
+            ranks = missing_ranks(workload, cluster.pods.get(place.uid, ()))
+            if dispatch(transaction, place.uid, workload.version, ranks, place.nodes, now, self._randomness):
+                touched.append(place.uid)
+        for preemption in made.preemptions:
+            winner = cluster.workloads[preemption.for_uid].slug
+            if _go_through(transaction, cluster, preemption.uid, Preempted(now, winner)):
+                touched.append(preemption.uid)
+        touched += [
+            failure.uid
+            for failure in made.failures
+            if _go_through(transaction, cluster, failure.uid, DependencyFailed(now, failure.message))
+        ]
+        workloads.set_waiting(transaction, _new_reasons(cluster, made))
+        return touched
+
+
+def _go_through(transaction: Transaction, cluster: Cluster, uid: str, event: Event) -> bool:
+    """Only if the workload is still as it was when the plan was made."""
+    planned = cluster.workloads[uid]
+    workload = workloads.find(transaction, uid)
+    if workload is None or workload.version != planned.version:
+        return False
+    change = transition(workload, event)
+    if change is None:
+        return False
+    workloads.apply(transaction, workload, change)
+    return True
+
+
+def _new_reasons(cluster: Cluster, made: Plan) -> Mapping[str, str]:
+    """The reasons that are not what is already written."""
+    said = {uid: wait.reason.sentence() for uid, wait in made.waits.items()}
+    return {uid: words for uid, words in said.items() if cluster.workloads[uid].waiting != words}

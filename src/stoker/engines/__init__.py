@@ -1,0 +1,1 @@
+"""Where workloads run. Every engine keeps the protocol of `base.py`."""

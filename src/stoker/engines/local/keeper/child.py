@@ -1,0 +1,98 @@
+"""From a keeper to the command it keeps: a fork that joins its limits, gives up its privileges and becomes it."""
+
+import _signal
+import fcntl
+import os
+
+from .kernel import PR_SET_PDEATHSIG, prctl
+from .order import LaunchOrder
+from .walls import give_up_privileges
+
+CANNOT_RUN = 126
+NOT_FOUND = 127
+_TIOCSCTTY = 0x540E
+_LONGEST_ARGUMENT = 120_000
+_OOM_SCORE = "300"
+"""When the machine runs out of memory, jobs go before the server and the keepers."""
+
+
+def start(order: LaunchOrder, argv: list[str], groups: list[int], streams: tuple[int, int], *, tty: bool = False) -> int:
+    """Start a command, or the order's script if none is given, on these for input and output; returns its process."""
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        _become(order, argv, groups, streams, tty=tty)
+    except OSError as error:
+        os.write(2, f"[stoker] {(argv or [order.shell])[0]} could not be started: {error}\n".encode("utf-8", "replace"))
+        os._exit(NOT_FOUND if isinstance(error, FileNotFoundError) else CANNOT_RUN)
+    finally:
+        os._exit(CANNOT_RUN)
+
+
+def _become(order: LaunchOrder, argv: list[str], groups: list[int], streams: tuple[int, int], *, tty: bool) -> None:
+    os.setsid()
+    if tty:
+        fcntl.ioctl(streams[0], _TIOCSCTTY, 0)
+    os.dup2(streams[0], 0)
+    os.dup2(streams[1], 1)
+    os.dup2(streams[1], 2)
+    for group in groups:
+        os.write(group, b"0")
+    _raise_oom_score()
+    if order.data_limit:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_DATA, (order.data_limit, order.data_limit))
+    if order.namespaces:
+        give_up_privileges()
+    else:
+        prctl(PR_SET_PDEATHSIG, _signal.SIGKILL)
+    _usual_signals()
+    os.umask(0o022)
+    os.chdir(order.folder)
+    _execute(argv or _script(order), order.env | {"TERM": "xterm-256color"} if tty else order.env)
+
+
+def _script(order: LaunchOrder) -> list[str]:
+    """The command line of the script; one too long for a command line is read from a file that has no name."""
+    if len(order.script.encode("utf-8", "surrogateescape")) <= _LONGEST_ARGUMENT:
+        return [order.shell, "-c", order.script]
+    fd = os.memfd_create("script", 0)
+    rest = order.script.encode("utf-8", "surrogateescape")
+    while rest:
+        rest = rest[os.write(fd, rest) :]
+    return [order.shell, f"/proc/self/fd/{fd}"]
+
+
+def _execute(argv: list[str], env: dict[str, str]) -> None:
+    if "/" in argv[0]:
+        os.execve(argv[0], argv, env)
+    refused: OSError | None = None
+    for folder in env.get("PATH", "/usr/bin:/bin").split(":"):
+        try:
+            os.execve(f"{folder or '.'}/{argv[0]}", argv, env)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            refused = error
+    raise refused or FileNotFoundError(2, os.strerror(2), argv[0])
+
+
+def _usual_signals() -> None:
+    for number in (_signal.SIGPIPE, _signal.SIGXFSZ, _signal.SIGCHLD, *IGNORED):
+        _signal.signal(number, _signal.SIG_DFL)
+    _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
+
+
+def _raise_oom_score() -> None:
+    try:
+        fd = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
+        os.write(fd, _OOM_SCORE.encode())
+        os.close(fd)
+    except OSError:
+        return
+
+
+IGNORED = (_signal.SIGTERM, _signal.SIGHUP, _signal.SIGINT, _signal.SIGQUIT, _signal.SIGUSR1, _signal.SIGUSR2)
+"""What a keeper does not listen to: it is stopped through its control socket."""

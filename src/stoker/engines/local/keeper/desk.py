@@ -1,0 +1,97 @@
+"""Those who are connected to a keeper: the engine that watches it, and the commands that run beside the pod's own."""
+
+import _signal
+import fcntl
+import os
+import sys
+
+from . import child
+from .control import Connection, Listener
+from .order import LaunchOrder
+from .tree import meaning
+
+_TIOCSWINSZ = 0x5414
+
+
+class Desk:
+    def __init__(self, listener: Listener, order: LaunchOrder, groups: list[int]) -> None:
+        self._listener = listener
+        self._order = order
+        self._groups = groups
+        self._connections: dict[int, Connection] = {}
+        self._watchers: set[int] = set()
+        self._commands: dict[int, Connection] = {}
+
+    def welcome(self) -> int | None:
+        """A new connection's descriptor, to be polled."""
+        connection = self._listener.accept()
+        if connection is None:
+            return None
+        self._connections[connection.fd] = connection
+        return connection.fd
+
+    def message(self, fd: int) -> tuple[list[str], list[int]] | None:
+        """What this peer has to say; None once it has gone."""
+        return self._connections[fd].receive()
+
+    def watch(self, fd: int) -> None:
+        self._watchers.add(fd)
+        self._connections[fd].send("s")
+
+    def tell(self, news: str) -> None:
+        for fd in self._watchers:
+            self._connections[fd].send(news)
+
+    def refuse(self, fd: int, why: str) -> None:
+        self._connections[fd].send(f"error\0{why}")
+
+    def execute(self, fd: int, argv: list[str], fds: list[int], size: tuple[int, int] | None) -> None:
+        """Start a command for this peer: on a terminal of that size, or on the two descriptors it sent."""
+        peer = self._connections[fd]
+        try:
+            if size:
+                keyboard, terminal = os.openpty()
+                columns, rows = size
+                fcntl.ioctl(keyboard, _TIOCSWINSZ, b"".join(n.to_bytes(2, sys.byteorder) for n in (rows, columns, 0, 0)))
+                peer.command = child.start(self._order, argv, self._groups, (terminal, terminal), tty=True)
+                peer.send("ok", keyboard)
+                os.close(keyboard)
+                os.close(terminal)
+            else:
+                peer.command = child.start(self._order, argv, self._groups, (fds[0], fds[1]))
+                peer.send("ok")
+        except OSError as error:
+            self.refuse(fd, str(error))
+            return
+        self._commands[peer.command] = peer
+
+    def ended(self, pid: int, status: int) -> int | None:
+        """A process has ended: if a peer asked for it, tell; returns the connection, which is over now."""
+        peer = self._commands.pop(pid, None)
+        if peer is None:
+            return None
+        peer.command = 0
+        code, signal = meaning(status)
+        peer.send(f"exit\0{code}\0{signal}")
+        return peer.fd
+
+    def hang_up(self) -> None:
+        """End all commands; a shell with a keyboard does not listen to TERM."""
+        for peer in self._commands.values():
+            _kill(peer)
+
+    def drop(self, fd: int) -> None:
+        """Let a connection go, and the command that hung on it."""
+        peer = self._connections.pop(fd)
+        self._watchers.discard(fd)
+        if peer.command:
+            del self._commands[peer.command]
+            _kill(peer)
+        peer.close()
+
+
+def _kill(peer: Connection) -> None:
+    try:
+        os.killpg(peer.command, _signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return

@@ -1,0 +1,82 @@
+"""How a keeper comes to be: under the lock, behind its walls, detached, and once only.
+
+The first process waits until `started` is on disk and then goes; the keeper is its child, in a session of its own.
+"""
+
+import os
+import sys
+
+from .control import Listener
+from .folder import EXIT, LOCK, ORDER, STARTED, Folder
+from .keep import Keeper, now_ms
+from .kernel import PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, PR_SET_NAME, prctl
+from .order import LaunchOrder
+from .walls import build, separate
+
+
+def main(arguments: list[str]) -> int:
+    os.closerange(3, 1 << 20)  # whatever the server forgot to close is none of a pod's business
+    if arguments[0] == "--probe":
+        return probe(arguments[1])
+    folder = Folder(arguments[0])
+    lock = folder.lock()
+    if lock is None or folder.has(STARTED) or folder.has(EXIT):
+        return 0  # it runs, or it has run: a second start changes nothing
+    try:
+        return start(folder, lock)
+    except OSError as error:
+        fail(folder, error)
+        return 1
+
+
+def start(folder: Folder, lock: int) -> int:
+    order = LaunchOrder(folder.read(ORDER))
+    groups = [os.open(path, os.O_WRONLY | os.O_CLOEXEC) for path in order.groups]
+    kill_count = os.open(order.kill_count, os.O_RDONLY | os.O_CLOEXEC) if order.kill_count else -1
+    listener = Listener(folder)
+    read_end, write_end = os.pipe()
+    os.chdir("/")
+    if order.namespaces:
+        separate()
+    if os.fork():
+        os.close(write_end)
+        return 0 if os.read(read_end, 1) else 1
+    os.close(read_end)
+    try:
+        # seen from the machine's /proc, this is the machine's number for this process
+        os.pwrite(lock, os.readlink("/proc/self").encode(), 0)  # noqa: PTH115 - pathlib is too large for a shim
+        if order.namespaces:
+            build(order)
+        else:
+            prctl(PR_SET_CHILD_SUBREAPER, 1)
+        prctl(PR_SET_DUMPABLE, 0)  # the command may be the same user, and must not look into its keeper
+        prctl(PR_SET_NAME, b"stoker-pod")
+    except OSError as error:
+        fail(folder, error)
+        os._exit(1)
+    keeper = Keeper(order, folder, listener, groups)
+    started_at = now_ms()
+    folder.record(STARTED, {"at": started_at}, durable=True)
+    os.write(write_end, b"1")
+    os.close(write_end)
+    keeper.run(started_at, kill_count)
+    os._exit(0)
+
+
+def fail(folder: Folder, error: OSError) -> None:
+    reason = " ".join(f"{error.strerror}: {error.filename}".split())
+    folder.record(EXIT, {"reason": f"It could not be started: {reason}", "ended_at": now_ms()}, durable=True)
+
+
+def probe(path: str) -> int:
+    """Try to build the walls around nothing; prints why if that is not possible."""
+    try:
+        order = LaunchOrder(Folder(path).read(ORDER))
+        separate()
+        if pid := os.fork():
+            return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        build(order)
+    except OSError as error:
+        sys.stdout.write(f"{error.strerror}: {error.filename}")
+        return 1
+    return 0

@@ -1,0 +1,38 @@
+"""What a shim is told: names and values with a NUL after each, so that no parser is needed to read them."""
+
+
+def encode(fields: list[tuple[str, str]]) -> bytes:
+    """The bytes of a launch file; a name may come more than once."""
+    return b"".join(f"{name}\0{value}\0".encode("utf-8", "surrogateescape") for name, value in fields)
+
+
+class LaunchOrder:
+    """One command and the walls around it. Paths are real paths, without links."""
+
+    def __init__(self, data: bytes) -> None:
+        fields: dict[str, list[str]] = {}
+        parts = data.decode("utf-8", "surrogateescape").split("\0")
+        for name, value in zip(parts[0:-1:2], parts[1::2], strict=True):
+            fields.setdefault(name, []).append(value)
+
+        def one(name: str, default: str = "") -> str:
+            return fields.get(name, [default])[0]
+
+        self.script = one("script")
+        self.shell = one("shell")
+        self.env = dict(pair.split("=", 1) for pair in fields.get("env", []))
+        self.folder = one("folder")
+        """The working directory, and the only part of the data directory that the command can see."""
+        self.namespaces = one("namespaces") == "1"
+        self.hidden = fields.get("hidden", [])
+        """Folders and files that the command must not see; the first is the data directory."""
+        self.devices = fields.get("device", [])
+        self.groups = fields.get("group", [])
+        """Files of control groups that a process joins by writing 0."""
+        self.kill_count = one("kill-count")
+        """The control group's file that counts kills for lack of memory."""
+        self.data_limit = int(one("data-limit", "0"))
+        """Bytes a single process may hold, where there is no control group."""
+        self.restart = one("restart") == "1"
+        self.segment_bytes = int(one("segment-bytes", "16777216"))
+        self.segments = int(one("segments", "4"))

@@ -1,0 +1,61 @@
+"""Reads what a keeper has written: files named by the position of their first byte, each line with its time."""
+
+import os
+from pathlib import Path
+
+from stoker.engines.base import LogLine
+from stoker.engines.local.keeper.folder import LOG
+
+_MOST_BYTES = 1 << 20
+
+
+def read_log(pod_folder: Path, position: int, limit: int) -> list[LogLine]:
+    """Up to `limit` lines from a position on, and not many more than a megabyte at once."""
+    begins = sorted(int(name.removeprefix(LOG)) for name in _names(pod_folder))
+    lines: list[LogLine] = []
+    if begins and position < begins[0]:
+        lines.append(LogLine(0, f"[stoker] {begins[0] - position} bytes of older output were dropped.", begins[0]))
+        position = begins[0]
+    read = 0
+    for begin, following in zip(begins, [*begins[1:], None], strict=True):
+        if following is not None and following <= position:
+            continue
+        while len(lines) < limit and read < _MOST_BYTES:
+            data = _read(pod_folder / f"{LOG}{begin:016d}", position - begin)
+            found = _lines(data, position, limit - len(lines))
+            if not found:
+                break
+            lines += found
+            read += lines[-1].position - position
+            position = lines[-1].position
+    if lines and lines[0].at == 0:
+        first = lines[1].at if len(lines) > 1 else 0
+        lines[0] = LogLine(first, lines[0].text, lines[0].position)
+    return lines
+
+
+def _lines(data: bytes, position: int, limit: int) -> list[LogLine]:
+    """The whole lines at the beginning of this."""
+    lines = []
+    at = 0
+    while len(lines) < limit and (end := data.find(b"\n", at)) >= 0:
+        stamp, _, text = data[at:end].partition(b" ")
+        at = end + 1
+        when = int(stamp) if stamp.isdigit() else 0
+        lines.append(LogLine(when, text.decode("utf-8", "replace"), position + at))
+    return lines
+
+
+def _read(path: Path, offset: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return os.pread(file.fileno(), _MOST_BYTES, offset)
+    except FileNotFoundError:
+        return b""  # dropped meanwhile
+
+
+def _names(pod_folder: Path) -> list[str]:
+    try:
+        return [name for name in os.listdir(pod_folder) if name.startswith(LOG) and name[len(LOG) :].isdigit()]
+    except FileNotFoundError:
+        return []

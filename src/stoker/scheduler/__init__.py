@@ -1,0 +1,1 @@
+"""Who runs where, and who waits: pure functions over a snapshot."""

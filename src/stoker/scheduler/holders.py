@@ -1,0 +1,92 @@
+"""Who holds room: by workload, by workspace, and in the order in which it would be given up.
+
+Lowest priority first, then newest, then smallest, then uid.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator
+
+from stoker.domain.identity import Quota
+from stoker.domain.resources import Resources
+from stoker.scheduler.accounts import Account
+from stoker.scheduler.room import UNKNOWN
+from stoker.scheduler.snapshot import Placed, Queue
+
+Rank = tuple[int, int, int, int, str]
+Candidates = tuple[list[tuple[Rank, Placed]], Resources]
+NO_QUEUE = Queue(0, "")
+"""A workspace that nobody described: no quota, first in, first out."""
+
+
+def held_by(placed: Placed) -> Resources:
+    return placed.each * len(placed.nodes)
+
+
+def pods_of(placed: Placed) -> Iterator[tuple[str, int]]:
+    """The node of each pod and the device it shares."""
+    devices = placed.devices or (UNKNOWN,) * len(placed.nodes)
+    return zip(placed.nodes, devices, strict=True)
+
+
+def rank_of(placed: Placed) -> Rank:
+    held = held_by(placed)
+    return (placed.priority, -placed.placed_at, held.gpu_milli, held.cpu_milli, placed.uid)
+
+
+class Holders:
+    """All that is placed. `yielding` holds, for each workspace, what may be preempted, first to go first."""
+
+    def __init__(self) -> None:
+        self.placed: dict[str, Placed] = {}
+        self.leaving: dict[str, Placed] = {}
+        self.queues: dict[int, Queue] = {}
+        self.accounts: dict[int, Account] = {}
+        self.yielding: dict[int, list[tuple[Rank, Placed]]] = {}
+
+    def account(self, workspace_id: int) -> Account:
+        found = self.accounts.get(workspace_id)
+        if found is None:
+            found = self.accounts[workspace_id] = Account(Quota())
+        return found
+
+    def queue(self, workspace_id: int) -> Queue:
+        return self.queues.get(workspace_id, NO_QUEUE)
+
+    def change_queues(self, changed: Iterable[Queue], lost: Iterable[int]) -> None:
+        for workspace_id in lost:
+            self.queues.pop(workspace_id, None)
+            self.account(workspace_id).set_quota(Quota())
+        for queue in changed:
+            self.queues[queue.workspace_id] = queue
+            self.account(queue.workspace_id).set_quota(queue.quota)
+
+    def change(self, changed: Iterable[Placed], gone: Iterable[str]) -> None:
+        """Take in workloads that are newly placed, that changed, or that hold nothing any more."""
+        for uid in gone:
+            self._remove(uid)
+        for placed in changed:
+            self._remove(placed.uid)
+            self._add(placed)
+
+    def _add(self, placed: Placed) -> None:
+        held, account = held_by(placed), self.account(placed.workspace_id)
+        self.placed[placed.uid] = placed
+        account.used += held
+        if placed.leaving:
+            account.leaving += held
+            self.leaving[placed.uid] = placed
+        elif placed.preemptible:
+            insort(self.yielding.setdefault(placed.workspace_id, []), (rank_of(placed), placed))
+
+    def _remove(self, uid: str) -> None:
+        placed = self.placed.pop(uid, None)
+        if placed is None:
+            return
+        held, account = held_by(placed), self.account(placed.workspace_id)
+        account.used -= held
+        if placed.leaving:
+            account.leaving -= held
+            del self.leaving[uid]
+        elif placed.preemptible:
+            row = self.yielding[placed.workspace_id]
+            del row[bisect_left(row, (rank_of(placed),))]

@@ -1,0 +1,97 @@
+"""What may be asked for: the checks a workload passes before it is accepted, and before it is changed."""
+
+from collections.abc import Iterable
+
+from msgspec import UNSET, Struct, UnsetType, structs
+
+from stoker.domain.errors import ErrorCode, StokerError, bad_request
+from stoker.domain.identity import Quota
+from stoker.domain.node import Node
+from stoker.domain.resources import MILLI, Resources
+from stoker.domain.workload import Kind, Spec, Workload
+from stoker.scheduler.limits import never_fits
+
+URGENT = 150
+"""From this priority on, a workspace manager has to ask."""
+
+
+class NewWorkload(Struct, frozen=True, kw_only=True):
+    """What is asked for, in our own words. An empty workspace is the caller's default one."""
+
+    name: str
+    kind: Kind
+    spec: Spec
+    workspace: str = ""
+    description: str = ""
+    priority: int = 80
+    preemptible: bool = False
+    timeout_seconds: int = 0
+    max_retry: int = 0
+    origin_api: str = "native"
+
+
+class WorkloadEdit(Struct, frozen=True, kw_only=True):
+    """What is UNSET stays. An environment variable of None is taken away."""
+
+    description: str | UnsetType = UNSET
+    priority: int | UnsetType = UNSET
+    timeout_seconds: int | UnsetType = UNSET
+    max_retry: int | UnsetType = UNSET
+    image: str | UnsetType = UNSET
+    entry_point: str | UnsetType = UNSET
+    env: dict[str, str | None] | UnsetType = UNSET
+    cpu: tuple[int, str] | UnsetType = UNSET
+    gpu: tuple[int, str] | UnsetType = UNSET
+    memory: tuple[int, str] | UnsetType = UNSET
+    replicas: int | UnsetType = UNSET
+    specified_nodes: tuple[str, ...] | UnsetType = UNSET
+
+    @property
+    def words(self) -> dict[str, object]:
+        """What changes in place, whatever runs."""
+        names = ("description", "priority", "timeout_seconds", "max_retry")
+        return {name: value for name in names if (value := getattr(self, name)) is not UNSET}
+
+
+def with_nodes(spec: Spec) -> Spec:
+    """Named nodes decide how many replicas there are: one on each."""
+    return structs.replace(spec, replicas=len(spec.specified_nodes)) if spec.specified_nodes else spec
+
+
+def changed_spec(workload: Workload, edit: WorkloadEdit) -> Spec:
+    """The spec after an edit; the same one when nothing that runs is changed."""
+    spec = workload.spec
+    if edit.replicas is not UNSET and (edit.specified_nodes is not UNSET or spec.specified_nodes):
+        raise bad_request("replica", "it follows from specifiedNodes. Change specifiedNodes instead.")
+    fields: dict[str, object] = {}
+    for name in ("image", "entry_point", "replicas", "specified_nodes"):
+        if (value := getattr(edit, name)) is not UNSET:
+            fields[name] = value
+    if edit.env is not UNSET:
+        merged = {**spec.env, **edit.env}
+        fields["env"] = {name: value for name, value in merged.items() if value is not None}
+    resources = structs.asdict(spec.resources)
+    for field, column in (("cpu", "cpu_milli"), ("gpu", "gpu_milli"), ("memory", "memory_bytes")):
+        if (amount := getattr(edit, field)) is not UNSET:
+            resources[column], fields[f"shown_{field}"] = amount
+    return with_nodes(structs.replace(spec, resources=Resources(**resources), **fields))
+
+
+def check_spec(spec: Spec, nodes: Iterable[Node], quota: Quota) -> None:
+    """Refuse what cannot be right, and what can never fit."""
+    known = {node.name: node for node in nodes}
+    if spec.resources.gpu_milli > MILLI and spec.resources.gpu_milli % MILLI:
+        raise bad_request("resource.gpu", "ask for whole GPUs, or for less than one.")
+    if len(set(spec.specified_nodes)) != len(spec.specified_nodes):
+        raise bad_request("specifiedNodes", "a node is named twice. Name each once.")
+    for name in spec.specified_nodes:
+        if known and name not in known:
+            raise bad_request("specifiedNodes", f'there is no node "{name}". There are: {_some(known)}.')
+    reason = never_fits(spec.resources, spec.replicas, spec.specified_nodes, tuple(known.values()), quota)
+    if reason is not None:
+        raise StokerError(ErrorCode.NEVER_FITS, reason.sentence())
+
+
+def _some(names: Iterable[str], most: int = 5) -> str:
+    listed = sorted(names)
+    return ", ".join(listed[:most]) + (f" and {len(listed) - most} more" if len(listed) > most else "")

@@ -1,0 +1,276 @@
+"""Workloads: submit, look, change, stop, resume, delete, clone.
+
+Only the intent is written here; a controller makes it true.
+"""
+
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct, structs
+
+from stoker.domain.errors import ErrorCode, StokerError, not_found
+from stoker.domain.identity import Workspace
+from stoker.domain.lifecycle import (
+    Change,
+    DeleteAsked,
+    Event,
+    Replaced,
+    ResumeAsked,
+    StopAsked,
+    created,
+    edited,
+    transition,
+)
+from stoker.domain.listing import Listing, Window, WorkloadQuery
+from stoker.domain.names import check_slug, new_uuid
+from stoker.domain.permissions import Action, Actor, Target
+from stoker.domain.workload import Condition, ConditionType, Pod, Workload
+from stoker.services.context import Context, authorise, record
+from stoker.services.once import Once, only_once
+from stoker.services.submission import URGENT, NewWorkload, WorkloadEdit, changed_spec, check_spec, with_nodes
+from stoker.store import nodes, pods, workload_list, workloads, workspaces
+from stoker.store.base import Transaction
+from stoker.store.workload_list import Entry
+
+SLUG_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+SLUG_NAME = 45
+SLUG_TAIL = 5
+
+
+class Detail(Struct, frozen=True):
+    """A workload with everything that is kept about it."""
+
+    entry: Entry
+    conditions: list[Condition]
+    pods: list[Pod]
+    place: int
+
+
+class Row(Struct, frozen=True):
+    """A workload in a list, with its place in the queue (0 when it does not wait)."""
+
+    entry: Entry
+    place: int
+
+
+class Verdict(Struct, frozen=True):
+    """What would become of a workload if it were submitted now."""
+
+    accepted: bool
+    message: str
+    place: int
+
+
+class Workloads:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def create(self, actor: Actor, new: NewWorkload, once: Once | None = None) -> Workload:
+        """Accept a workload; it is queued when this returns."""
+
+        def change(transaction: Transaction) -> Workload:
+            workload = self._accepted(transaction, actor, new)
+            workloads.add(transaction, created(workload))
+            record(self._context, transaction, actor, Action.WORKLOAD_CREATE, workload.slug)
+            return workload
+
+        made = await self._context.store.write(only_once(self._context, actor, once, Workload, change))
+        self._context.wake()
+        return made
+
+    async def rehearse(self, actor: Actor, new: NewWorkload) -> Verdict:
+        """Everything a create checks, and nothing of what it writes."""
+
+        def query(transaction: Transaction) -> Verdict:
+            workload = self._accepted(transaction, actor, new)
+            ahead = workload_list.queue_places(transaction, {workload.workspace_id})
+            return Verdict(True, "It would be accepted.", len(ahead) + 1)
+
+        return await self._context.store.read(query)
+
+    async def browse(self, actor: Actor, query: WorkloadQuery, window: Window) -> Listing[Row]:
+        """Admins see all, others what is in their workspaces."""
+        authorise(actor, Action.WORKLOAD_LIST)
+        seen = structs.replace(query, workspace_ids=None if actor.admin else tuple(sorted(actor.memberships)))
+
+        def read(transaction: Transaction) -> Listing[Row]:
+            found = workload_list.browse(transaction, seen, window, self._context.clock.now())
+            waiting = {entry.workload.workspace_id for entry in found.items if entry.workload.phase.queued}
+            places = workload_list.queue_places(transaction, waiting)
+            return Listing([Row(entry, places.get(entry.workload.uid, 0)) for entry in found.items], found.total)
+
+        return await self._context.store.read(read)
+
+    async def read(self, actor: Actor, ref: str) -> Detail:
+        def query(transaction: Transaction) -> Detail:
+            entry = visible(transaction, actor, ref)
+            workload = entry.workload
+            places = workload_list.queue_places(transaction, {workload.workspace_id}) if workload.phase.queued else {}
+            return Detail(
+                entry,
+                workloads.conditions(transaction, workload.uid),
+                pods.of_workload(transaction, workload.uid),
+                places.get(workload.uid, 0),
+            )
+
+        return await self._context.store.read(query)
+
+    async def stop(self, actor: Actor, ref: str) -> None:
+        """Ask for a stop. A workload that has ended stays as it is."""
+        await self._ask(actor, Action.WORKLOAD_STOP, ref, lambda at: StopAsked(at, actor.name))
+
+    async def delete(self, actor: Actor, ref: str) -> None:
+        """Stop it and hide it; its rows stay for the reports."""
+        await self._ask(actor, Action.WORKLOAD_DELETE, ref, lambda at: DeleteAsked(at, actor.name))
+
+    async def resume(self, actor: Actor, ref: str) -> None:
+        """Queue a stopped workload again."""
+        await self._ask(actor, Action.WORKLOAD_RESUME, ref, lambda at: ResumeAsked(at, actor.name))
+
+    async def edit(self, actor: Actor, ref: str, edit: WorkloadEdit) -> None:
+        """Change it in place where that is possible, else by replacing its pods."""
+
+        def change(transaction: Transaction) -> None:
+            workload = visible(transaction, actor, ref).workload
+            self._authorise(actor, Action.WORKLOAD_UPDATE, workload)
+            if workload.phase.ended or workload.phase.leaving:
+                raise StokerError(
+                    ErrorCode.STATE_FORBIDS, f'"{workload.slug}" is {workload.phase} and cannot be changed any more.'
+                )
+            if isinstance(edit.priority, int) and edit.priority >= URGENT:
+                self._authorise(actor, Action.WORKLOAD_URGE, workload)
+            self._edit(transaction, actor, workload, edit)
+            record(self._context, transaction, actor, Action.WORKLOAD_UPDATE, workload.slug)
+
+        await self._context.store.write(change)
+        self._context.wake()
+
+    async def clone(self, actor: Actor, ref: str, once: Once | None = None) -> Workload:
+        """The same again, for the caller."""
+
+        def change(transaction: Transaction) -> Workload:
+            entry = visible(transaction, actor, ref)
+            source = entry.workload
+            copied = NewWorkload(
+                name=source.name,
+                kind=source.kind,
+                spec=source.spec,
+                workspace=entry.workspace,
+                description=source.description,
+                priority=source.priority,
+                preemptible=source.preemptible,
+                timeout_seconds=source.timeout_seconds,
+                max_retry=source.max_retry,
+                origin_api=source.origin_api,
+            )
+            workload = self._accepted(transaction, actor, copied)
+            workloads.add(transaction, created(workload))
+            record(self._context, transaction, actor, Action.WORKLOAD_CREATE, workload.slug, f"clone of {source.slug}")
+            return workload
+
+        made = await self._context.store.write(only_once(self._context, actor, once, Workload, change))
+        self._context.wake()
+        return made
+
+    async def _ask(self, actor: Actor, action: Action, ref: str, event: Callable[[int], Event]) -> None:
+        def change(transaction: Transaction) -> None:
+            workload = visible(transaction, actor, ref).workload
+            self._authorise(actor, action, workload)
+            if step := transition(workload, event(self._context.clock.now())):
+                workloads.apply(transaction, workload, step)
+                record(self._context, transaction, actor, action, workload.slug)
+
+        await self._context.store.write(change)
+        self._context.wake()
+
+    def _edit(self, transaction: Transaction, actor: Actor, workload: Workload, edit: WorkloadEdit) -> None:
+        now = self._context.clock.now()
+        spec = changed_spec(workload, edit)
+        if edit.words:
+            after = edited(workload, **edit.words)
+            workloads.apply(transaction, workload, Change(after, ()))
+            workload = after
+        if spec == workload.spec:
+            return
+        workspace = workspaces.get(transaction, workload.workspace_id)
+        known = nodes.of_cluster(transaction, workload.cluster_id)
+        if workspace is not None:
+            check_spec(spec, known, workspace.quota)
+        if step := transition(workload, Replaced(now, actor.name, spec)):
+            workloads.apply(transaction, workload, step)
+
+    def _accepted(self, transaction: Transaction, actor: Actor, new: NewWorkload) -> Workload:
+        """The workload as it would be queued, or the reason why not."""
+        check_slug(new.name, "displayName")
+        workspace = self._workspace(transaction, actor, new.workspace)
+        target = Target(workspace_id=workspace.id, owner_id=actor.user_id)
+        authorise(actor, Action.WORKLOAD_CREATE, target)
+        if new.priority >= URGENT:
+            authorise(actor, Action.WORKLOAD_URGE, target)
+        spec = with_nodes(new.spec)
+        check_spec(spec, nodes.of_cluster(transaction, workspace.cluster_id), workspace.quota)
+        for ref in spec.dependencies:
+            visible(transaction, actor, ref)
+        now = self._context.clock.now()
+        return Workload(
+            uid=new_uuid(self._context.randomness),
+            slug=self._slug(transaction, new.name),
+            name=new.name,
+            description=new.description,
+            kind=new.kind,
+            cluster_id=workspace.cluster_id,
+            workspace_id=workspace.id,
+            namespace=workspace.namespace,
+            user_id=actor.user_id,
+            user_name=actor.name,
+            origin_api=new.origin_api,
+            spec=spec,
+            priority=new.priority,
+            preemptible=new.preemptible,
+            timeout_seconds=new.timeout_seconds,
+            max_retry=new.max_retry,
+            submitted_at=now,
+            phase_at=now,
+        )
+
+    def _workspace(self, transaction: Transaction, actor: Actor, name: str) -> Workspace:
+        if name:
+            found = workspaces.find(transaction, name)
+        else:
+            chosen = actor.default_workspace_id or next(iter(sorted(actor.memberships)), None)
+            found = workspaces.get(transaction, chosen) if chosen is not None else None
+        if found is None or not (actor.admin or found.id in actor.memberships):
+            raise not_found("workspace", name or "default")
+        return found
+
+    def _slug(self, transaction: Transaction, name: str) -> str:
+        """A name that nothing else has, and that stays legal when more is put behind it."""
+        while True:
+            letters = self._context.randomness(SLUG_TAIL * 4)
+            tail = "".join(
+                SLUG_LETTERS[int.from_bytes(letters[n * 4 : n * 4 + 4]) % len(SLUG_LETTERS)] for n in range(SLUG_TAIL)
+            )
+            slug = f"{name[:SLUG_NAME].rstrip('-')}-{tail}"
+            if workloads.find(transaction, slug) is None:
+                return slug
+
+    def _authorise(self, actor: Actor, action: Action, workload: Workload) -> None:
+        authorise(actor, action, Target(workspace_id=workload.workspace_id, owner_id=workload.user_id))
+
+
+def visible(transaction: Transaction, actor: Actor, ref: str) -> Entry:
+    """The workload, if the caller may know of it; absent, deleted and hidden look the same."""
+    entry = workload_list.find(transaction, ref)
+    if entry is None or entry.workload.deleted_at is not None:
+        raise not_found("workload", ref)
+    if not actor.admin and entry.workload.workspace_id not in actor.memberships:
+        raise not_found("workload", ref)
+    authorise(actor, Action.WORKLOAD_READ, Target(workspace_id=entry.workload.workspace_id))
+    return entry
+
+
+def overridden(names: Mapping[str, str], at: int) -> Condition | None:
+    """Says which variables of the user give way to Stoker's own."""
+    if not names:
+        return None
+    listed = ", ".join(sorted(names))
+    return Condition(ConditionType.QUEUED, "EnvOverridden", f"Stoker sets {listed} itself", at)

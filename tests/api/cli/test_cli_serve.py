@@ -1,0 +1,144 @@
+"""`stoker serve` as a process: how it starts, how it is refused, how it ends."""
+
+import os
+import pty
+import select
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+from tests.api.cli.conftest import PATIENCE_SECONDS, STOKER, Serving, Terminal
+
+
+def test_a_start_announces_itself_without_the_key(serving: Serving) -> None:
+    key = (serving.data_dir / "admin.key").read_text().strip()
+    assert serving.announced == [
+        f"Stoker is ready at {serving.address}",
+        f"Admin key: {serving.data_dir / 'admin.key'}",
+        f"API docs:  {serving.address}/docs",
+        f"Next:      STOKER_DATA_DIR={serving.data_dir} stoker --server {serving.address} whoami",
+    ]
+    assert key not in "\n".join(serving.announced)
+
+
+def test_the_announced_command_works(serving: Serving, tmp_path: Path) -> None:
+    line = serving.announced[-1].removeprefix("Next:").strip()
+    environment = {**Terminal(tmp_path).environment, "PATH": f"{Path(STOKER[0]).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, env=environment, check=True)
+    assert "admin" in done.stdout
+
+
+def test_a_second_server_on_the_data_dir_is_refused_in_a_sentence(serving: Serving, terminal: Terminal) -> None:
+    refused = terminal.type("serve", "--port", "0")
+    assert refused.returncode == 1
+    assert refused.stderr.startswith(
+        f"Error: Another Stoker (process {serving.process.pid}) already uses {serving.data_dir}."
+    )
+    assert "Traceback" not in refused.stderr
+
+
+def test_a_port_in_use_is_a_sentence(serving: Serving, terminal: Terminal, tmp_path: Path) -> None:
+    port = serving.address.rpartition(":")[2]
+    refused = terminal.type("serve", "--port", port, "--data-dir", str(tmp_path / "other"))
+    assert refused.returncode == 1
+    assert refused.stderr.startswith(f"Error: Port {port} of 127.0.0.1 is in use by another program.\n")
+    assert "--port" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_a_bad_setting_is_a_sentence_and_code_2(terminal: Terminal) -> None:
+    refused = terminal.type("serve", STOKER_PORT="eighty")
+    assert refused.returncode == 2
+    assert refused.stderr.startswith('Error: port (env STOKER_PORT): "eighty" is not a whole number.')
+
+
+def test_a_data_dir_that_cannot_be_is_a_sentence(terminal: Terminal, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    refused = terminal.type("serve", "--port", "0", "--data-dir", str(tmp_path / "file"))
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("Error: The data dir ")
+
+
+def test_certificates_that_are_none_are_a_sentence(terminal: Terminal, tmp_path: Path) -> None:
+    for name in ("cert.pem", "key.pem"):
+        (tmp_path / name).write_text("no")
+    files = ("--tls-cert", str(tmp_path / "cert.pem"), "--tls-key", str(tmp_path / "key.pem"))
+    refused = terminal.type("serve", "--port", "0", "--data-dir", str(tmp_path / "data"), *files)
+    assert refused.returncode == 2
+    assert "TLS certificate" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_a_stop_is_quick_and_ends_well_even_with_an_open_connection(tmp_path: Path) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        serving = Serving(tmp_path, tmp_path / "data")
+        host, _, port = serving.address.removeprefix("http://").partition(":")
+        with socket.create_connection((host, int(port))):
+            begun = time.monotonic()
+            code, errors = serving.stop(number)
+        assert (code, errors) == (0, "")
+        assert time.monotonic() - begun < 5
+
+
+def test_a_server_outlives_the_reader_of_its_announcement(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    words = [*STOKER, "serve", "--port", "0", "--data-dir", str(tmp_path / "data"), "--log-level", "warning"]
+    process = subprocess.Popen(words, stdout=writer, stderr=subprocess.PIPE, env=Terminal(tmp_path).environment)
+    os.close(writer)
+    until = time.monotonic() + PATIENCE_SECONDS
+    while not (tmp_path / "data" / "admin.key").exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    time.sleep(0.5)
+    assert process.poll() is None
+    process.terminate()
+    process.communicate(timeout=PATIENCE_SECONDS)
+
+
+def test_a_reader_who_has_seen_enough_is_no_error(terminal: Terminal) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [*STOKER, "audit"], stdout=writer, stderr=subprocess.PIPE, text=True, env=terminal.environment, check=False
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_at_a_terminal_it_asks_draws_and_can_be_interrupted(terminal: Terminal) -> None:
+    terminal.ok("user", "create", "eve")
+    code, shown = at_a_terminal(terminal, "user", "delete", "eve", answer=b"n\n", after=b"[y/N]")
+    assert (code, "Delete user eve" in shown) == (130, True)
+    code, shown = at_a_terminal(terminal, "login", "-u", "eve", answer=b"s3cret-typed\n", after=b"Password")
+    assert code == 4
+    assert "s3cret-typed" not in shown
+    code, shown = at_a_terminal(terminal, "login", "-u", "eve", answer=b"\x03", after=b"Password")
+    assert (code, "Traceback" in shown) == (130, False)
+    code, shown = at_a_terminal(terminal, "user", "list", "--name", "eve")
+    assert (code, "NAME" in shown, "eve" in shown) == (0, True, True)
+
+
+def at_a_terminal(terminal: Terminal, *words: str, answer: bytes = b"", after: bytes = b"") -> tuple[int, str]:
+    """Run with a terminal on all three streams; the answer is typed once `after` is seen."""
+    process, screen = pty.fork()
+    if process == 0:
+        os.execve(STOKER[0], [*STOKER, *words], {**terminal.environment, "TERM": "xterm"})  # noqa: S606
+    shown, typed = b"", not answer
+    until = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < until:
+        if not select.select([screen], [], [], 0.1)[0]:
+            continue
+        try:
+            part = os.read(screen, 4096)
+        except OSError:
+            break
+        if not part:
+            break
+        shown += part
+        if not typed and after in shown:
+            typed = os.write(screen, answer) > 0
+    _, status = os.waitpid(process, 0)
+    os.close(screen)
+    return os.waitstatus_to_exitcode(status), shown.decode()

@@ -1,0 +1,141 @@
+"""Every verb that talks to a server, once, against a real one."""
+
+import csv
+import io
+from pathlib import Path
+
+from tests.api.cli.conftest import PASSWORD, Serving, Terminal
+
+
+def test_users_come_and_go(terminal: Terminal) -> None:
+    made = terminal.json("user", "create", "ada", "--full-name", "Ada", "--role", "admin", "--email", "ada@x.org")
+    assert (made["name"], made["role"], made["fullName"]) == ("ada", "admin", "Ada")
+    assert "ada@x.org" in terminal.ok("user", "list", "--name", "ada@")
+    assert terminal.json("user", "edit", "ada", "--role", "user", "--disable")["disabled"] is True
+    assert [user["name"] for user in terminal.json("user", "list", "--disabled")["items"]] == ["ada"]
+    assert terminal.json("user", "show", "ada")["role"] == "user"
+    assert "Deleted user ada." in terminal.ok("user", "delete", "ada", "--yes")
+    assert terminal.type("user", "show", "ada").returncode == 3
+
+
+def test_a_department_with_a_workspace_with_a_member(terminal: Terminal) -> None:
+    terminal.ok("user", "create", "mia")
+    assert terminal.json("department", "create", "research")["name"] == "research"
+    assert terminal.json("department", "edit", "research", "--description", "R & D")["description"] == "R & D"
+    assert terminal.json("department", "show", "research")["description"] == "R & D"
+    terminal.ok(
+        *("workspace", "create", "vision", "--department", "research", "--gpu", "8", "--memory", "2Ti"),
+        *("--queue-policy", "balance", "--no-preemption"),
+    )
+    edited = terminal.json("workspace", "edit", "vision", "--gpu", "none", "--cpu", "64", "--description", "cameras")
+    assert edited["quota"] == {"gpu": None, "cpu": "64", "memory": "2Ti"}
+    assert terminal.json("workspace", "show", "vision")["queuePolicy"] == "balance"
+    assert terminal.json("workspace", "add-member", "vision", "mia", "--role", "manager")["role"] == "manager"
+    assert terminal.json("workspace", "members", "vision")["items"][0]["user"] == "mia"
+    assert "vision" in terminal.ok("workspace", "list", "--department", "research")
+    assert terminal.type("department", "delete", "research", "--yes").returncode == 1
+    terminal.ok("workspace", "remove-member", "vision", "mia", "--yes")
+    terminal.ok("workspace", "delete", "vision", "--yes")
+    terminal.ok("department", "delete", "research", "--yes")
+    assert [each["name"] for each in terminal.json("department", "list")["items"]] == ["default"]
+
+
+def test_a_key_works_until_it_is_revoked(terminal: Terminal, stranger: Terminal) -> None:
+    terminal.ok("user", "create", "ken")
+    words = ("--user", "ken", "--scope", "read", "--cidr", "127.0.0.0/8", "--expires", "90d")
+    secret = terminal.ok("key", "create", "laptop", *words).strip()
+    assert stranger.type("whoami", "--json", STOKER_TOKEN=secret).returncode == 0
+    [key] = terminal.json("key", "list", "--user", "ken")["items"]
+    assert (key["name"], key["scopes"], key["cidrs"]) == ("laptop", ["read"], ["127.0.0.0/8"])
+    terminal.ok("key", "delete", key["id"], "--yes")
+    assert stranger.type("whoami", STOKER_TOKEN=secret).returncode == 4
+
+
+def test_an_application_by_its_name(terminal: Terminal) -> None:
+    made = terminal.json("app", "create", "ci", "--workspace", "default", "--workspace-role", "viewer")
+    assert made["clientId"]
+    assert made["clientSecret"]
+    assert terminal.json("app", "renew-secret", "ci", "--yes")["clientSecret"] != made["clientSecret"]
+    assert terminal.json("app", "disable", "ci")["disabled"] is True
+    assert terminal.json("app", "enable", made["clientId"])["disabled"] is False
+    assert "ci" in terminal.ok("app", "list")
+    terminal.ok("app", "delete", "ci", "--yes")
+    gone = terminal.type("app", "delete", "ci", "--yes")
+    assert gone.returncode == 3
+    assert gone.stderr.endswith("Next: stoker app list\n")
+
+
+def test_clusters_can_be_seen(terminal: Terminal) -> None:
+    [cluster] = terminal.json("cluster", "list")["items"]
+    assert terminal.json("cluster", "show", cluster["name"]) == terminal.json("cluster", "show", cluster["id"])
+
+
+def test_the_audit_log_is_filtered_and_cut(terminal: Terminal) -> None:
+    for name in ("one", "two"):
+        terminal.ok("department", "create", name)
+    words = ("audit", "--since", "1h", "--actor", "admin", "--action", "department.create", "--limit", "1")
+    found = terminal.json(*words)
+    assert [record["target"] for record in found["items"]] == ["two"]
+    assert found["next"] == found["items"][0]["id"]
+    rows = list(csv.DictReader(io.StringIO(terminal.ok(*words[:-2], "--limit", "0", "-o", "csv"))))
+    assert [row["target"] for row in rows][:2] == ["two", "one"]
+
+
+def test_more_items_than_a_page_has_are_all_listed(terminal: Terminal) -> None:
+    before = len(terminal.json("audit", "--limit", "0")["items"])
+    assert before > 1
+    assert terminal.json("audit", "--limit", "0")["next"] is None
+
+
+def test_log_in_who_am_i_and_log_out(serving: Serving, terminal: Terminal, stranger: Terminal) -> None:
+    terminal.ok("user", "create", "bob", "--password-stdin", stdin=f"{PASSWORD}\n")
+    assert stranger.type("whoami").returncode == 4
+    wrong = stranger.type("login", "-u", "bob", "--password-stdin", stdin="not that one\n")
+    assert (wrong.returncode, wrong.stdout) == (4, "")
+    assert serving.address in stranger.ok("login", "-u", "bob", "--password-stdin", stdin=f"{PASSWORD}\n")
+    assert stranger.json("whoami")["user"]["name"] == "bob"
+    refused = stranger.type("user", "list")
+    assert (refused.returncode, refused.stderr.splitlines()[-1]) == (4, "Next: stoker whoami")
+    changed = stranger.type("user", "passwd", "--password-stdin", stdin=f"a much better one\n{PASSWORD}\n")
+    assert changed.returncode == 0, changed.stderr
+    assert "Signed out" in stranger.ok("logout")
+    assert stranger.type("whoami").returncode == 4
+    assert "There is no log-in" in stranger.ok("logout")
+    terminal.ok("user", "passwd", "bob", "--password-stdin", stdin=f"{PASSWORD}\n")
+    stranger.ok("login", "-u", "bob", "--password-stdin", stdin=f"{PASSWORD}\n")
+
+
+def test_on_the_servers_machine_the_admin_key_is_enough(serving: Serving, terminal: Terminal) -> None:
+    shown = terminal.ok("whoami")
+    assert f"the admin key in {serving.data_dir / 'admin.key'}" in shown
+    assert (serving.data_dir / "admin.key").read_text().strip() not in shown
+
+
+def test_a_backup_of_a_running_server_can_be_put_back(terminal: Terminal, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    terminal.ok("user", "create", "kept")
+    assert terminal.json("backup", str(copy))["bytes"] == copy.stat().st_size
+    again = terminal.type("backup", str(copy))
+    assert (again.returncode, "--force" in again.stderr) == (1, True)
+    terminal.ok("backup", str(copy), "--force")
+    terminal.ok("user", "create", "lost")
+    restored = terminal.json("restore", str(copy), "--yes")
+    assert restored["whileRunning"] is True
+    assert Path(restored["kept"]).exists()
+    assert terminal.type("user", "show", "kept").returncode == 0
+    assert terminal.type("user", "show", "lost").returncode == 3
+
+
+def test_a_healthy_installation_passes_its_check(serving: Serving, terminal: Terminal) -> None:
+    found = terminal.json("check")
+    assert found["ok"] is True
+    verdicts = {check["name"]: check["verdict"] for check in found["checks"]}
+    expected = ("python", "data dir", "lock", "database", "server", "admin key", "version")
+    assert [verdicts[name] for name in expected] == ["ok"] * len(expected)
+    assert f"✓ server: The server at {serving.address} is ready." in terminal.ok("check")
+
+
+def test_a_check_fails_when_the_server_is_not_there(terminal: Terminal) -> None:
+    found = terminal.type("check", "--server", "http://127.0.0.1:1")
+    assert found.returncode == 1
+    assert "✗ server: No server answers at http://127.0.0.1:1" in found.stdout

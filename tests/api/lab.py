@@ -1,0 +1,200 @@
+"""An installation inside the test's own process, asked over ASGI, on a clock that only the test moves."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, Self, TypedDict, TypeVar, Unpack
+
+import httpx
+
+from stoker.api.app import Api
+from stoker.domain.settings import Settings
+from stoker.server.build import Installation, installed
+
+T = TypeVar("T")
+Ask = Coroutine[Any, Any, httpx.Response]
+
+START = 1_768_473_000_000
+"""2026-01-15T10:30:00.000Z."""
+STARTED = "2026-01-15T10:30:00.000Z"
+PASSWORD = "correct horse battery"
+FAR = "203.0.113.9"
+"""A peer that is not on this machine."""
+
+
+class StoppedClock:
+    """Stands still until it is moved."""
+
+    def __init__(self, now: int = START) -> None:
+        self._now = now
+
+    def now(self) -> int:
+        return self._now
+
+    def advance(self, *, seconds: float = 0, hours: float = 0) -> None:
+        self._now += int((seconds + hours * 3600) * 1000)
+
+
+class How(TypedDict, total=False):
+    """How a request is sent: as whom, from where, with what."""
+
+    as_: str
+    bearer: str
+    cookie: str
+    csrf: str
+    peer: str
+    scheme: str
+    headers: Mapping[str, str] | list[tuple[str, str]]
+    json: Any
+    content: bytes | str | AsyncIterator[bytes]
+
+
+class Lab:
+    """`lab.get(path, as_="viewer")` asks with that user's API key; without `as_` nobody is signed in."""
+
+    def __init__(self, data_dir: Path, database: str = "", **settings: Any) -> None:
+        self.settings = Settings(data_dir=str(data_dir), database=database, **settings)
+        self.clock = StoppedClock()
+        self.keys: dict[str, str] = {}
+        self._numbers = itertools.count(1)
+        self._stack = AsyncExitStack()
+        self._runner = asyncio.Runner()
+        opening = self._stack.enter_async_context(installed(self.settings, self.clock))
+        self.installation: Installation = self.run(opening)
+        self.app: Api = self.installation.api
+        self.keys["admin"] = self.installation.admin_key_file.read_text().strip()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        with self._runner:
+            self.run(self._stack.aclose())
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._runner.run(work)
+
+    async def ask(self, method: str, path: str, **how: Unpack[How]) -> httpx.Response:
+        """One request; each has a client of its own, so no cookie is remembered."""
+        given = how.get("headers", [])
+        headers = list(given.items() if isinstance(given, Mapping) else given)
+        if "as_" in how:
+            headers.append(("Authorization", f"Bearer {self.keys[how['as_']]}"))
+        if "bearer" in how:
+            headers.append(("Authorization", f"Bearer {how['bearer']}"))
+        if "cookie" in how:
+            headers.append(("Cookie", f"stoker_session={how['cookie']}"))
+        if "csrf" in how:
+            headers.append(("X-CSRF-Token", how["csrf"]))
+        transport = httpx.ASGITransport(self.app, client=(how.get("peer", "127.0.0.1"), 40000))
+        base = f"{how.get('scheme', 'http')}://127.0.0.1:8080"
+        async with httpx.AsyncClient(transport=transport, base_url=base) as client:
+            raw = [(name.encode(), value.encode("latin-1")) for name, value in headers]
+            return await client.request(method, path, headers=raw, json=how.get("json"), content=how.get("content"))
+
+    def request(self, method: str, path: str, **how: Unpack[How]) -> httpx.Response:
+        return self.run(self.ask(method, path, **how))
+
+    def get(self, path: str, **how: Unpack[How]) -> httpx.Response:
+        return self.request("GET", path, **how)
+
+    def post(self, path: str, **how: Unpack[How]) -> httpx.Response:
+        return self.request("POST", path, **how)
+
+    def put(self, path: str, **how: Unpack[How]) -> httpx.Response:
+        return self.request("PUT", path, **how)
+
+    def patch(self, path: str, **how: Unpack[How]) -> httpx.Response:
+        return self.request("PATCH", path, **how)
+
+    def delete(self, path: str, **how: Unpack[How]) -> httpx.Response:
+        return self.request("DELETE", path, **how)
+
+    def together(self, *asks: Ask) -> list[httpx.Response]:
+        """The answers to requests that are all under way at once, in the order of the requests."""
+
+        async def gather() -> list[httpx.Response]:
+            return await asyncio.gather(*asks)
+
+        return self.run(gather())
+
+    async def never(self) -> None:
+        """Nothing more comes."""
+        await asyncio.Event().wait()
+
+    def name(self, stem: str) -> str:
+        """A name nobody has yet."""
+        return f"{stem}-{next(self._numbers)}"
+
+    def add_user(self, name: str = "", *, role: str = "user", password: str = "") -> str:
+        """A user who signs in by API key, and by password where one is given."""
+        name = name or self.name("user")
+        made = self.post(f"{V1}/users", as_="admin", json={"name": name, "role": role, "password": password})
+        assert made.status_code == 201, made.text
+        self.keys[name] = self.add_key(name)["secret"]
+        return name
+
+    def add_key(self, user: str, **fields: Any) -> dict[str, Any]:
+        made = self.post(f"{V1}/keys", as_="admin", json={"name": f"key of {user}", "user": user, **fields})
+        assert made.status_code == 201, made.text
+        return made.json()
+
+    def add_workspace(self, name: str = "", **members: str) -> str:
+        """A workspace with these members: `viewer="li"` makes li a viewer."""
+        name = name or self.name("workspace")
+        made = self.post(f"{V1}/workspaces", as_="admin", json={"name": name})
+        assert made.status_code == 201, made.text
+        for role, user in members.items():
+            added = self.put(f"{V1}/workspaces/{name}/members/{user}", as_="admin", json={"role": role})
+            assert added.status_code == 200, added.text
+        return name
+
+    def add_application(self, name: str = "", **fields: Any) -> dict[str, Any]:
+        name = name or self.name("application")
+        made = self.post(f"{V1}/applications", as_="admin", json={"name": name, **fields})
+        assert made.status_code == 201, made.text
+        return made.json()
+
+    def add_staff(self) -> None:
+        """One user of each kind: of workspace vision, of workspace audio (outsider), and of none (nobody)."""
+        for name in ("manager", "member", "viewer", "outsider", "nobody"):
+            self.add_user(name)
+        self.add_workspace("vision", manager="manager", member="member", viewer="viewer")
+        self.add_workspace("audio", manager="outsider")
+
+    def log_in(self, name: str, password: str = PASSWORD, **how: Unpack[How]) -> httpx.Response:
+        how["json"] = {"username": name, "password": password}
+        return self.post(f"{V1}/login", **how)
+
+    def token(self, client_id: str, secret: str) -> str:
+        """An application's bearer token."""
+        body = {"grantType": "client_credentials", "clientId": client_id, "clientSecret": secret}
+        answer = self.post("/api/v1/token", json=body)
+        assert answer.status_code == 200, answer.text
+        return answer.json()["accessToken"]
+
+    def audit(self, **filters: str) -> list[dict[str, Any]]:
+        """The audit log, newest first."""
+        query = str(httpx.QueryParams({**filters, "limit": "1000"}))
+        return self.get(f"{V1}/audit?{query}", as_="admin").json()["items"]
+
+
+V1 = "/api/stoker/v1"
+
+
+def problem(answer: httpx.Response, code: str, message: str, *, hint: str = "", field: str = "") -> dict[str, Any]:
+    """The native family's body of this error, with the trace id that the answer itself names."""
+    return {
+        "error": {
+            "code": code,
+            "message": message,
+            "hint": hint,
+            "field": field,
+            "traceId": answer.headers["X-Trace-Id"],
+        }
+    }

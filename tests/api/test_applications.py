@@ -1,0 +1,220 @@
+"""Applications: programs that trade a client id and a secret for a token, in every spelling that clients send."""
+
+import base64
+import json
+from typing import Any
+
+import httpx
+import jwt
+import pytest
+from tests.api.conftest import OpenLab
+from tests.api.lab import STARTED, V1, Lab, problem
+
+TOKEN = "/api/v1/token"
+WRONG = {"code": 401, "message": "The client id or the client secret is wrong."}
+REVOKED = "The token has been revoked."
+AGAIN = "Sign in again, or use another API key."
+
+
+@pytest.fixture
+def issued(lab: Lab) -> dict[str, Any]:
+    return lab.add_application("ci")
+
+
+def _refused(answer: httpx.Response, message: str) -> None:
+    assert (answer.status_code, answer.json()) == (401, problem(answer, "not_signed_in", message, hint=AGAIN))
+
+
+def test_a_new_application_shows_its_secret_once(lab: Lab) -> None:
+    answer = lab.post(f"{V1}/applications", as_="admin", json={"name": "ci", "description": "the pipeline"})
+    assert answer.status_code == 201
+    assert answer.headers["Cache-Control"] == "no-store"
+    body = answer.json()
+    view = {
+        "clientId": body["clientId"],
+        "name": "ci",
+        "role": "admin",
+        "description": "the pipeline",
+        "disabled": False,
+        "createdAt": STARTED,
+        "lastUsedAt": None,
+    }
+    assert body == {"application": view, "clientId": body["clientId"], "clientSecret": body["clientSecret"]}
+    assert lab.get(f"{V1}/applications", as_="admin").json() == {"items": [view], "total": 1, "next": None}
+
+
+def test_with_workspaces_it_is_a_member_of_just_those(lab: Lab) -> None:
+    lab.add_workspace("vision")
+    made = lab.add_application("ci", workspaces=["vision"], workspaceRole="viewer")
+    token = lab.token(made["clientId"], made["clientSecret"])
+    me = lab.get(f"{V1}/me", bearer=token).json()
+    assert me["user"] == {**me["user"], "name": "ci", "kind": "application", "role": "user"}
+    assert me["workspaces"] == [{"workspace": "vision", "role": "viewer"}]
+    assert me["credential"] == f"application {made['clientId']}"
+    assert lab.get(f"{V1}/workspaces/default", bearer=token).status_code == 404
+    assert lab.get(f"{V1}/users", bearer=token).status_code == 403
+
+
+def test_an_unknown_workspace_leaves_no_application_behind(lab: Lab) -> None:
+    answer = lab.post(f"{V1}/applications", as_="admin", json={"name": "ci", "workspaces": ["default", "ghost"]})
+    message = 'workspaces: there is no workspace "ghost".'
+    assert (answer.status_code, answer.json()) == (400, problem(answer, "bad_request", message, field="workspaces"))
+    assert lab.get(f"{V1}/users/ci", as_="admin").status_code == 404
+
+
+def test_users_and_applications_share_their_names(lab: Lab) -> None:
+    lab.add_user("li")
+    answer = lab.post(f"{V1}/applications", as_="admin", json={"name": "li"})
+    message = 'There is already a user or application "li". Choose another name.'
+    assert (answer.status_code, answer.json()) == (409, problem(answer, "exists", message, field="name"))
+
+
+class TestToken:
+    @pytest.mark.parametrize("grant", ["client_credentials", "app_token"])
+    @pytest.mark.parametrize(
+        ("id_key", "secret_key"),
+        [
+            ("clientId", "clientSecret"),
+            ("clientID", "clientSecret"),
+            ("appId", "appSecret"),
+            ("appID", "appSecret"),
+            ("AppId", "AppSecret"),
+            ("CLIENTID", "CLIENTSECRET"),
+        ],
+    )
+    def test_every_spelling_is_understood(
+        self, lab: Lab, issued: dict[str, Any], grant: str, id_key: str, secret_key: str
+    ) -> None:
+        body = {"grantType": grant, id_key: issued["clientId"], secret_key: issued["clientSecret"]}
+        answer = lab.post(TOKEN, json=body)
+        assert answer.status_code == 200
+        assert answer.headers["Cache-Control"] == "no-store"
+        assert sorted(answer.json()) == ["accessToken", "expiresIn"]
+        assert answer.json()["expiresIn"] == 86_400
+        assert lab.get(f"{V1}/me", bearer=answer.json()["accessToken"]).json()["user"]["name"] == "ci"
+
+    def test_a_body_that_is_json_inside_a_json_string_is_understood(self, lab: Lab, issued: dict[str, Any]) -> None:
+        inner = {"grantType": "app_token", "AppId": issued["clientId"], "AppSecret": issued["clientSecret"]}
+        answer = lab.post(TOKEN, json=json.dumps(inner))
+        assert answer.status_code == 200
+
+    @pytest.mark.parametrize("text", ["not json", "[]", '"deeper"', ""])
+    def test_a_json_string_that_holds_no_object_is_a_bad_request(self, lab: Lab, text: str) -> None:
+        answer = lab.post(TOKEN, json=text)
+        assert (answer.status_code, answer.json()["code"]) == (400, 400)
+
+    @pytest.mark.parametrize("content", [b'"\xff"', b'"\\ud800"', b'"', b'"{}" x'])
+    def test_a_json_string_that_is_broken_is_a_bad_request(self, lab: Lab, content: bytes) -> None:
+        answer = lab.post(TOKEN, content=content)
+        assert (answer.status_code, answer.json()["code"]) == (400, 400)
+
+    def test_a_nul_inside_a_json_string_is_a_bad_request(self, any_lab: Lab) -> None:
+        inner = {"grantType": "app_token", "AppId": "\0", "AppSecret": "x"}
+        for body in (json.dumps(inner), json.dumps(json.dumps(inner))):
+            answer = any_lab.post(TOKEN, content=body)
+            assert answer.status_code == 400
+            assert answer.json() == {"code": 400, "message": "The body may not hold the character NUL (\\u0000)."}
+
+    def test_the_payload_is_read_by_clients_that_know_plain_base64_only(self, lab: Lab, issued: dict[str, Any]) -> None:
+        for _ in range(50):
+            lab.clock.advance(seconds=61)
+            payload = lab.token(issued["clientId"], issued["clientSecret"]).split(".")[1]
+            assert not set(payload) & set("-_=")
+            claims = json.loads(base64.b64decode(payload + "==", validate=False))
+            now = lab.clock.now() // 1000
+            assert (claims["iat"], claims["exp"]) == (now, now + 86_400)
+
+    def test_it_expires_when_it_says(self, lab: Lab, issued: dict[str, Any]) -> None:
+        token = lab.token(issued["clientId"], issued["clientSecret"])
+        lab.clock.advance(seconds=86_399)
+        assert lab.get(f"{V1}/me", bearer=token).status_code == 200
+        lab.clock.advance(seconds=1)
+        _refused(lab.get(f"{V1}/me", bearer=token), "The token has expired.")
+
+    def test_the_setting_says_how_long(self, open_lab: OpenLab) -> None:
+        lab = open_lab(token_seconds=3600)
+        made = lab.add_application("ci")
+        body = {"grantType": "app_token", "appId": made["clientId"], "appSecret": made["clientSecret"]}
+        answer = lab.post(TOKEN, json=body).json()
+        assert answer["expiresIn"] == 3600
+        claims = jwt.decode(answer["accessToken"], options={"verify_signature": False})
+        assert claims["exp"] - claims["iat"] == 3600
+
+    def test_a_wrong_secret_and_an_unknown_id_get_the_same_answer(self, lab: Lab, issued: dict[str, Any]) -> None:
+        pairs = [
+            (issued["clientId"], "wrong"),
+            (issued["clientId"], issued["clientSecret"] + "1"),
+            ("unknown", issued["clientSecret"]),
+            ("ci", issued["clientSecret"]),
+        ]
+        for client_id, secret in pairs:
+            body = {"grantType": "client_credentials", "clientId": client_id, "clientSecret": secret}
+            answer = lab.post(TOKEN, json=body)
+            assert (answer.status_code, answer.json()) == (401, WRONG)
+
+    @pytest.mark.parametrize("grant", ["password", "refresh_token", "", None, 1, ["app_token"]])
+    def test_another_grant_type_is_refused(self, lab: Lab, grant: object) -> None:
+        answer = lab.post(TOKEN, json={"grantType": grant, "clientId": "x", "clientSecret": "x"})
+        message = "grantType: it is not one that is served here. Use client_credentials or app_token."
+        assert (answer.status_code, answer.json()) == (400, {"code": 400, "message": message})
+
+    @pytest.mark.parametrize(
+        ("fields", "name"),
+        [
+            ({"clientSecret": "x"}, "clientId"),
+            ({"clientId": "x"}, "clientSecret"),
+            ({"clientId": None, "clientSecret": None}, "clientId"),
+            ({"clientId": "", "clientSecret": "x"}, "clientId"),
+            ({"clientId": 7, "clientSecret": "x"}, "clientId"),
+        ],
+    )
+    def test_a_missing_part_is_named(self, lab: Lab, fields: dict[str, object], name: str) -> None:
+        answer = lab.post(TOKEN, json={"grantType": "app_token", **fields})
+        message = f"{name}: it is required. Use the text that `stoker app create` printed."
+        assert (answer.status_code, answer.json()) == (400, {"code": 400, "message": message})
+
+    def test_its_use_is_noted(self, lab: Lab, issued: dict[str, Any]) -> None:
+        lab.clock.advance(seconds=5)
+        lab.token(issued["clientId"], issued["clientSecret"])
+        listed = lab.get(f"{V1}/applications", as_="admin").json()["items"][0]
+        assert listed["lastUsedAt"] == "2026-01-15T10:30:05.000Z"
+
+
+class TestEnded:
+    def test_a_disabled_application_gets_no_token_and_loses_those_it_has(
+        self, lab: Lab, issued: dict[str, Any]
+    ) -> None:
+        path, token = f"{V1}/applications/{issued['clientId']}", lab.token(issued["clientId"], issued["clientSecret"])
+        assert lab.patch(path, as_="admin", json={"disabled": True}).json()["disabled"] is True
+        body = {"grantType": "app_token", "appId": issued["clientId"], "appSecret": issued["clientSecret"]}
+        answer = lab.post(TOKEN, json=body)
+        assert (answer.status_code, answer.json()) == (401, WRONG)
+        _refused(lab.get(f"{V1}/me", bearer=token), REVOKED)
+        assert lab.patch(path, as_="admin", json={"disabled": False}).json()["disabled"] is False
+        assert lab.get(f"{V1}/me", bearer=token).status_code == 200
+
+    def test_a_new_secret_ends_the_old_one_and_its_tokens(self, lab: Lab, issued: dict[str, Any]) -> None:
+        old = lab.token(issued["clientId"], issued["clientSecret"])
+        renewed = lab.post(f"{V1}/applications/{issued['clientId']}/secret", as_="admin")
+        assert renewed.status_code == 201
+        assert renewed.headers["Cache-Control"] == "no-store"
+        assert renewed.json()["clientId"] == issued["clientId"]
+        _refused(lab.get(f"{V1}/me", bearer=old), REVOKED)
+        body = {"grantType": "app_token", "appId": issued["clientId"], "appSecret": issued["clientSecret"]}
+        assert lab.post(TOKEN, json=body).status_code == 401
+        new = lab.token(issued["clientId"], renewed.json()["clientSecret"])
+        assert lab.get(f"{V1}/me", bearer=new).status_code == 200
+
+    def test_a_deleted_application_is_gone_with_its_tokens_and_its_user(self, lab: Lab, issued: dict[str, Any]) -> None:
+        token = lab.token(issued["clientId"], issued["clientSecret"])
+        path = f"{V1}/applications/{issued['clientId']}"
+        assert lab.delete(path, as_="admin").status_code == 204
+        _refused(lab.get(f"{V1}/me", bearer=token), REVOKED)
+        assert lab.get(f"{V1}/users/ci", as_="admin").status_code == 404
+        for answer in (
+            lab.delete(path, as_="admin"),
+            lab.patch(path, as_="admin", json={"disabled": True}),
+            lab.post(f"{path}/secret", as_="admin"),
+        ):
+            message = f'There is no application "{issued["clientId"]}", or you may not see it.'
+            assert (answer.status_code, answer.json()) == (404, problem(answer, "not_found", message))

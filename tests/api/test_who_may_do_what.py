@@ -1,0 +1,226 @@
+"""Every endpoint, asked by everyone. The table is written by hand: a new endpoint needs a row here."""
+
+import re
+from typing import Any
+
+import httpx
+import pytest
+from msgspec import Struct
+from tests.api.lab import FAR, PASSWORD, V1, Lab
+
+from stoker.api.table import ENDPOINTS
+
+CALLERS = ("anonymous", "nobody", "outsider", "viewer", "member", "manager", "admin")
+
+# The least that a caller must be. Below it: anonymous 401; a role that is too low 403;
+# where the thing itself is hidden (a workspace, another user's things), strangers see 404.
+ANYONE = "anyone"
+SIGNED_IN = "whoever has signed in"
+VIEWER = "viewer of the workspace"
+MANAGER = "manager of the workspace"
+OWNER = "the user it belongs to, or an admin"
+ADMIN = "admin"
+ADMIN_INSIDE = "admin, of a workspace that strangers do not see"
+
+
+class Row(Struct, frozen=True):
+    """`{things}` in path and body are made anew for each request, so that nobody meets what another one did."""
+
+    method: str
+    path: str
+    least: str
+    status: int
+    body: Any = None
+
+    @property
+    def endpoint(self) -> str:
+        return f"{self.method} {_anonymous(self.path.partition('?')[0])}"
+
+
+ROWS = [
+    # The installation
+    Row("GET", "/healthz", ANYONE, 200),
+    Row("GET", "/readyz", ANYONE, 200),
+    Row("GET", "/openapi.json", ANYONE, 200),
+    Row("GET", "/docs", ANYONE, 200),
+    Row("GET", "/docs/{page}", ANYONE, 200),
+    Row("GET", "/metrics", SIGNED_IN, 200),  # asked from another machine
+    Row("GET", f"{V1}/settings", ADMIN, 200),
+    Row("GET", f"{V1}/audit", ADMIN, 200),
+    Row("GET", f"{V1}/clusters", SIGNED_IN, 200),
+    Row("GET", f"{V1}/clusters/{{cluster}}", SIGNED_IN, 200),
+    # Who one is
+    Row("POST", f"{V1}/login", ANYONE, 200, {"username": "{person}", "password": PASSWORD}),
+    Row("POST", "/api/v1/token", ANYONE, 200, {"grantType": "app_token", "appId": "{app}", "appSecret": "{secret}"}),
+    Row("POST", f"{V1}/logout", SIGNED_IN, 204),
+    Row("GET", f"{V1}/me", SIGNED_IN, 200),
+    Row("GET", f"{V1}/may?action=user.list", SIGNED_IN, 200),
+    # Users and what proves who they are
+    Row("GET", f"{V1}/users", ADMIN, 200),
+    Row("POST", f"{V1}/users", ADMIN, 201, {"name": "{new}"}),
+    Row("GET", f"{V1}/users/{{user}}", OWNER, 200),
+    Row("PATCH", f"{V1}/users/{{user}}", ADMIN, 200, {"fullName": "Li Wei"}),
+    Row("DELETE", f"{V1}/users/{{user}}", ADMIN, 204),
+    Row("PUT", f"{V1}/users/{{user}}/password", OWNER, 204, {"password": PASSWORD}),
+    Row("GET", f"{V1}/keys", SIGNED_IN, 200),
+    Row("POST", f"{V1}/keys", SIGNED_IN, 201, {"name": "mine"}),
+    Row("DELETE", f"{V1}/keys/{{key}}", OWNER, 204),
+    Row("GET", f"{V1}/applications", ADMIN, 200),
+    Row("POST", f"{V1}/applications", ADMIN, 201, {"name": "{new}"}),
+    Row("PATCH", f"{V1}/applications/{{app}}", ADMIN, 200, {"disabled": True}),
+    Row("POST", f"{V1}/applications/{{app}}/secret", ADMIN, 201),
+    Row("DELETE", f"{V1}/applications/{{app}}", ADMIN, 204),
+    # Departments, workspaces and their members
+    Row("GET", f"{V1}/departments", SIGNED_IN, 200),
+    Row("POST", f"{V1}/departments", ADMIN, 201, {"name": "{new}"}),
+    Row("GET", f"{V1}/departments/{{department}}", SIGNED_IN, 200),
+    Row("PATCH", f"{V1}/departments/{{department}}", ADMIN, 200, {"description": "x"}),
+    Row("DELETE", f"{V1}/departments/{{department}}", ADMIN, 204),
+    Row("GET", f"{V1}/workspaces", SIGNED_IN, 200),
+    Row("POST", f"{V1}/workspaces", ADMIN, 201, {"name": "{new}"}),
+    Row("GET", f"{V1}/workspaces/{{workspace}}", VIEWER, 200),
+    Row("PATCH", f"{V1}/workspaces/{{workspace}}", MANAGER, 200, {"description": "x", "preemption": False}),
+    Row("DELETE", f"{V1}/workspaces/{{workspace}}", ADMIN, 204),
+    Row("GET", f"{V1}/workspaces/{{workspace}}/members", VIEWER, 200),
+    Row("PUT", f"{V1}/workspaces/{{workspace}}/members/{{user}}", MANAGER, 200, {"role": "viewer"}),
+    Row("DELETE", f"{V1}/workspaces/{{workspace}}/members/viewer", MANAGER, 204),
+]
+FURTHER = [
+    # The same endpoints, asked for something that another role may do
+    Row("PATCH", f"{V1}/workspaces/{{workspace}}", ADMIN_INSIDE, 200, {"quota": {"gpu": "8"}}),
+    Row("PATCH", f"{V1}/workspaces/{{workspace}}", ADMIN_INSIDE, 200, {"department": "default"}),
+    Row("GET", f"{V1}/keys?user={{user}}", OWNER, 200),
+    Row("POST", f"{V1}/keys", OWNER, 201, {"name": "theirs", "user": "{user}"}),
+    Row("GET", f"{V1}/may?action=user.list&workspace={{workspace}}", VIEWER, 200),
+]
+
+MEMBERS = ("viewer", "member", "manager")
+CODES = {401: "not_signed_in", 403: "not_allowed", 404: "not_found"}
+
+
+def _anonymous(path: str) -> str:
+    """A path with nothing but `{}` where it varies; `viewer` is a name in one of the rows."""
+    return re.sub(r"\{[^}]*\}|viewer$", "{}", path)
+
+
+def expected(row: Row, caller: str) -> int:
+    """What the table promises this caller."""
+    if row.least == ANYONE or caller == "admin":
+        return row.status
+    if caller == "anonymous":
+        return 401
+    stranger = caller not in MEMBERS
+    match row.least:
+        case "whoever has signed in":
+            return row.status
+        case "viewer of the workspace":
+            return 404 if stranger else row.status
+        case "manager of the workspace":
+            return 404 if stranger else (row.status if caller == "manager" else 403)
+        case "the user it belongs to, or an admin":
+            return 404
+        case "admin, of a workspace that strangers do not see":
+            return 404 if stranger else 403
+        case _:
+            return 403
+
+
+def ask(lab: Lab, row: Row, caller: str) -> httpx.Response:
+    made: dict[str, str] = {}
+
+    def replaced(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: replaced(each) for key, each in value.items()}
+        if not isinstance(value, str):
+            return value
+        return re.sub(r"\{(\w+)\}", lambda found: _thing(lab, found[1], made), value)
+
+    path, body = replaced(row.path), replaced(row.body)
+    if caller == "anonymous":
+        return lab.request(row.method, path, json=body, peer=FAR)
+    return lab.request(row.method, path, json=body, peer=FAR, as_=caller)
+
+
+def _thing(lab: Lab, kind: str, made: dict[str, str]) -> str:
+    """Something new of this kind; two places in one request that name it mean the same."""
+    if kind in made:
+        return made[kind]
+    match kind:
+        case "new":
+            made[kind] = lab.name("new")
+        case "page":
+            made[kind] = "start.js"
+        case "cluster":
+            made[kind] = "local"
+        case "user":
+            made[kind] = lab.add_user()
+        case "person":
+            made[kind] = lab.add_user(password=PASSWORD)
+        case "key":
+            made[kind] = lab.add_key(lab.add_user())["key"]["id"]
+        case "app" | "secret":
+            issued = lab.add_application()
+            made |= {"app": issued["clientId"], "secret": issued["clientSecret"]}
+        case "department":
+            made[kind] = lab.post(f"{V1}/departments", as_="admin", json={"name": lab.name("department")}).json()[
+                "name"
+            ]
+        case "workspace":
+            made[kind] = lab.add_workspace(viewer="viewer", member="member", manager="manager")
+    return made[kind]
+
+
+def test_every_endpoint_has_a_row_and_every_row_an_endpoint() -> None:
+    declared = [f"{endpoint.method} {_anonymous(endpoint.path)}" for endpoint in ENDPOINTS]
+    assert sorted(row.endpoint for row in ROWS) == sorted(declared)
+    assert {row.endpoint for row in FURTHER} <= set(declared)
+
+
+@pytest.mark.parametrize("row", [*ROWS, *FURTHER], ids=lambda row: f"{row.method} {row.path}")
+def test_everyone_gets_what_the_table_says(shared_lab: Lab, row: Row) -> None:
+    answers = {caller: ask(shared_lab, row, caller) for caller in CALLERS}
+    assert {caller: answer.status_code for caller, answer in answers.items()} == {
+        caller: expected(row, caller) for caller in CALLERS
+    }
+    for answer in answers.values():
+        if answer.is_error:
+            assert answer.json()["error"]["code"] == CODES[answer.status_code]
+
+
+def test_one_may_do_to_oneself_what_the_table_reserves_to_the_owner(shared_lab: Lab) -> None:
+    name = shared_lab.add_user(password=PASSWORD)
+    key = shared_lab.post(f"{V1}/keys", as_=name, json={"name": "own", "user": name})
+    assert key.status_code == 201
+    body = {"password": "another password", "currentPassword": PASSWORD}
+    answers = [
+        shared_lab.get(f"{V1}/users/{name}", as_=name),
+        shared_lab.get(f"{V1}/keys?user={name}", as_=name),
+        shared_lab.put(f"{V1}/users/{name}/password", as_=name, json=body),
+        shared_lab.delete(f"{V1}/keys/{key.json()['key']['id']}", as_=name),
+    ]
+    assert [answer.status_code for answer in answers] == [200, 200, 204, 204]
+
+
+@pytest.mark.parametrize("caller", ["viewer", "member"])
+def test_a_member_without_the_right_is_told_which_role_it_takes(shared_lab: Lab, caller: str) -> None:
+    answer = shared_lab.patch(f"{V1}/workspaces/vision", as_=caller, json={"description": "x"})
+    message = f"Not allowed: workspace.update needs the workspace role manager or more; you are {caller}."
+    assert (answer.status_code, answer.json()["error"]["message"]) == (403, message)
+    assert shared_lab.get(f"{V1}/workspaces/vision", as_="admin").json()["description"] == ""
+
+
+def test_may_says_what_the_answer_would_be(shared_lab: Lab) -> None:
+    asked = f"{V1}/may?action=workspace.update&workspace=vision"
+    assert shared_lab.get(asked, as_="manager").json()["allowed"] is True
+    assert shared_lab.get(asked, as_="viewer").json() == {
+        "allowed": False,
+        "rule": "workspace.update needs the workspace role manager or more; you are viewer",
+    }
+    assert shared_lab.get(f"{V1}/may?action=user.create", as_="viewer").json() == {
+        "allowed": False,
+        "rule": "user.create is for admins",
+    }
+    assert shared_lab.get(f"{V1}/may?action=user.create", as_="admin").json() == {
+        "allowed": True,
+        "rule": "an admin may do everything",
+    }

@@ -1,0 +1,90 @@
+"""SQLite on disks and folders that fail."""
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.conftest import LoopRun
+from tests.engine.store.conftest import Disk
+
+from stoker.domain.errors import ErrorCode, StokerError
+from stoker.store.base import Transaction
+from stoker.store.sqlite import FILE, SqliteStore
+
+PUT = "INSERT INTO secret (name, value, created_at) VALUES (:name, :value, 0)"
+NAMES = "SELECT name FROM secret ORDER BY name"
+WAIT = 10.0
+
+
+def put(name: str, size: int = 10) -> Callable[[Transaction], int]:
+    return lambda transaction: transaction.run(PUT, {"name": name, "value": "x" * size})
+
+
+def names(transaction: Transaction) -> list[str]:
+    return [row[0] for row in transaction.all(NAMES)]
+
+
+def test_a_full_disk_fails_the_write_and_nothing_else(disk: Disk, loop_run: LoopRun) -> None:
+    async def main() -> None:
+        store = SqliteStore(disk.folder)
+        await store.write(put("before"))
+        disk.fill()
+        for answer in await asyncio.gather(
+            *[store.write(put(f"lost{n}", 300_000)) for n in range(3)], return_exceptions=True
+        ):
+            assert isinstance(answer, StokerError)
+            assert answer.code is ErrorCode.BACKEND_DOWN
+            assert str(store.path) in answer.message
+            assert "df" in answer.hint
+        assert await store.read(names) == await store.peek(names) == ["before"]
+        disk.free()
+        await store.write(put("after", 300_000))
+        assert await store.read(names) == ["after", "before"]
+        await store.close()
+        again = SqliteStore(disk.folder)
+        assert await again.peek(names) == ["after", "before"]
+        assert await again.peek(lambda transaction: transaction.all("PRAGMA integrity_check")) == [("ok",)]
+        await again.close()
+
+    loop_run(main())
+
+
+def test_a_second_store_on_the_data_dir_is_refused(tmp_path: Path, loop_run: LoopRun) -> None:
+    store = SqliteStore(tmp_path)
+    with pytest.raises(StokerError, match=rf"\(process {os.getpid()}\) already uses {tmp_path}") as refused:
+        SqliteStore(tmp_path)
+    assert refused.value.code is ErrorCode.STATE_FORBIDS
+    assert "--data-dir" in refused.value.hint
+    loop_run(store.close())
+    loop_run(SqliteStore(tmp_path).close())
+
+
+def test_a_read_only_data_dir_is_said(read_only_folder: Path, as_nobody: None) -> None:
+    with pytest.raises(StokerError, match=f"{read_only_folder}/stoker.db cannot be used: Permission denied") as told:
+        SqliteStore(read_only_folder)
+    assert told.value.code is ErrorCode.BACKEND_DOWN
+    assert "permissions" in told.value.hint
+
+
+def test_a_data_dir_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(StokerError, match="No such file or directory"):
+        SqliteStore(tmp_path / "absent")
+
+
+def test_a_file_that_is_no_database_is_said_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_bytes(b"my shopping list\n" * 100)
+    for _ in range(2):
+        with pytest.raises(StokerError, match="file is not a database"):
+            SqliteStore(tmp_path)
+    assert (tmp_path / FILE).read_bytes() == b"my shopping list\n" * 100
+
+
+def test_a_mistake_in_the_statement_is_not_called_a_failing_disk(tmp_path: Path, loop_run: LoopRun) -> None:
+    store = SqliteStore(tmp_path)
+    for ask in (store.write, store.read, store.peek):
+        with pytest.raises(sqlite3.OperationalError, match="no such table"):
+            loop_run(asyncio.wait_for(ask(lambda transaction: transaction.all("SELECT 1 FROM absent")), WAIT))
+    loop_run(store.close())

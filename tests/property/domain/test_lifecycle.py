@@ -1,0 +1,185 @@
+"""Whatever happens to a workload, in whatever order, its life keeps the rules."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from stoker.domain import lifecycle as events
+from stoker.domain.lifecycle import Event, created, ran_ms, transition
+from stoker.domain.workload import ConditionType, Kind, Phase, Spec, Workload
+
+
+def workload_of(kind: Kind, max_retry: int = 2) -> Workload:
+    return Workload(
+        uid="u",
+        slug="job-bcdfg",
+        name="job",
+        kind=kind,
+        cluster_id="c",
+        workspace_id=1,
+        namespace="default",
+        user_id="1",
+        user_name="li.wei",
+        origin_api="safe",
+        spec=Spec(),
+        max_retry=max_retry,
+        timeout_seconds=60,
+        submitted_at=0,
+        phase_at=0,
+    )
+
+
+def event_at(at: int) -> st.SearchStrategy[Event]:
+    left = st.booleans()
+    return st.one_of(
+        st.just(events.Placed(at)),
+        st.just(events.PodsUp(at)),
+        st.just(events.PodsShort(at, "1 of 2 pods are up")),
+        st.builds(events.PodsEnded, st.just(at), st.booleans(), st.just("ended"), left),
+        st.builds(events.PodsLost, st.just(at), st.just("lost"), left),
+        st.just(events.PodsGone(at)),
+        st.just(events.StopAsked(at, "zhang")),
+        st.just(events.DeleteAsked(at, "zhang")),
+        st.just(events.ResumeAsked(at, "zhang")),
+        st.just(events.TimedOut(at)),
+        st.just(events.Preempted(at, "other")),
+        st.just(events.DependencyFailed(at, "the other failed")),
+        st.just(events.Replaced(at, "zhang", Spec(image="new"))),
+        st.just(events.ContactLost(at, "no answer")),
+        st.just(events.ContactRegained(at)),
+    )
+
+
+@st.composite
+def lives(draw: st.DrawFn) -> list[tuple[Workload, Event, Workload | None, tuple[ConditionType, ...]]]:
+    """A life: what it was, what happened, what it became (None: nothing), and what was written."""
+    now = workload_of(draw(st.sampled_from(Kind)), draw(st.integers(0, 3)))
+    steps = []
+    for tick in range(draw(st.integers(1, 25))):
+        event = draw(event_at((tick + 1) * 1000))
+        change = transition(now, event)
+        after = change.workload if change else None
+        steps.append((now, event, after, tuple(each.type for each in change.conditions) if change else ()))
+        now = after or now
+    return steps
+
+
+@given(lives())
+def test_completed_and_failed_are_never_left_and_stopped_only_by_a_resume(
+    life: list[tuple[Workload, Event, Workload | None, tuple[ConditionType, ...]]],
+) -> None:
+    for before, event, after, _ in life:
+        if after is None or not before.phase.ended or after.phase is before.phase:
+            continue
+        assert before.phase is Phase.STOPPED
+        assert isinstance(event, events.ResumeAsked)
+
+
+@given(lives())
+def test_every_change_has_a_condition_and_makes_the_version_one_more(
+    life: list[tuple[Workload, Event, Workload | None, tuple[ConditionType, ...]]],
+) -> None:
+    for before, _, after, written in life:
+        if after is not None:
+            assert written
+            assert after.version == before.version + 1
+
+
+@given(lives())
+def test_the_end_is_set_exactly_while_it_has_ended_and_the_start_never_moves(
+    life: list[tuple[Workload, Event, Workload | None, tuple[ConditionType, ...]]],
+) -> None:
+    for before, _, after, _ in life:
+        if after is None:
+            continue
+        assert (after.ended_at is not None) == after.phase.ended
+        assert after.running_since is None or not (after.phase.ended or after.phase.queued)
+        if before.started_at is not None:
+            assert after.started_at == before.started_at
+        assert after.attempt - before.attempt in {0, 1}
+
+
+@given(lives())
+def test_the_time_it_ran_never_shrinks(
+    life: list[tuple[Workload, Event, Workload | None, tuple[ConditionType, ...]]],
+) -> None:
+    for before, event, after, _ in life:
+        if after is not None:
+            assert ran_ms(after, event.at) >= before.ran_ms
+            assert ran_ms(after, event.at) == ran_ms(before, event.at) or before.started_at is None
+
+
+@given(lives())
+def test_retries_never_exceed_what_was_allowed_and_only_failures_spend_them(
+    life: list[tuple[Workload, Event, Workload | None, tuple[ConditionType, ...]]],
+) -> None:
+    for before, event, after, _ in life:
+        if after is None:
+            continue
+        assert after.retries <= after.max_retry
+        if after.retries > before.retries:
+            assert isinstance(event, events.PodsEnded)
+            assert not event.success
+
+
+@given(lives())
+def test_a_deleted_workload_is_never_placed_again(
+    life: list[tuple[Workload, Event, Workload | None, tuple[ConditionType, ...]]],
+) -> None:
+    for before, _, after, _ in life:
+        if before.deleted_at is not None and after is not None:
+            assert after.deleted_at == before.deleted_at
+            assert after.phase in {Phase.DELETING, Phase.STOPPED, Phase.FAILED, Phase.COMPLETED}
+
+
+def test_a_new_workload_says_who_submitted_it() -> None:
+    change = created(workload_of(Kind.JOB))
+    assert [(each.type, each.message) for each in change.conditions] == [(ConditionType.QUEUED, "submitted by li.wei")]
+
+
+def test_a_stopped_workload_that_is_resumed_keeps_its_start_and_adds_up_its_runs() -> None:
+    workload = workload_of(Kind.JOB)
+    happened = (
+        events.Placed(1_000),
+        events.PodsUp(2_000),
+        events.StopAsked(5_000, "zhang"),
+        events.PodsGone(6_000),
+        events.ResumeAsked(100_000, "zhang"),
+        events.Placed(101_000),
+        events.PodsUp(102_000),
+    )
+    for event in happened:
+        change = transition(workload, event)
+        assert change is not None
+        workload = change.workload
+    assert workload.phase is Phase.RUNNING
+    assert workload.started_at == 2_000
+    assert workload.ended_at is None
+    assert ran_ms(workload, 103_000) == 5_000
+    assert workload.attempt == 2
+
+
+def test_a_failing_job_is_tried_again_as_often_as_allowed_and_waits_longer_each_time() -> None:
+    workload = workload_of(Kind.JOB, max_retry=2)
+    waits = []
+    for _ in range(3):
+        for event in (events.Placed(0), events.PodsUp(0), events.PodsEnded(0, False, "pod exited with code 3")):
+            change = transition(workload, event)
+            assert change is not None
+            workload = change.workload
+        waits.append(workload.not_before)
+    assert waits == [1_000, 2_000, None]
+    assert workload.phase is Phase.FAILED
+    assert workload.message == "pod exited with code 3"
+    assert workload.attempt == 3
+
+
+def test_what_gives_its_place_away_goes_back_to_the_queue_without_spending_a_retry() -> None:
+    workload = structs.replace(workload_of(Kind.JOB), preemptible=True)
+    for event in (events.Placed(0), events.PodsUp(0), events.Preempted(5, "urgent-bcdfg"), events.PodsGone(9)):
+        change = transition(workload, event)
+        assert change is not None
+        workload = change.workload
+    assert workload.phase is Phase.PENDING
+    assert workload.requeued
+    assert workload.retries == 0

@@ -1,0 +1,166 @@
+"""Bodies: JSON to a struct, or an error that names the field and says what would do."""
+
+import json
+from enum import StrEnum
+from typing import Annotated, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import UNSET, Meta, UnsetType
+
+from stoker.api.bodies import Body, BodyDecoder
+from stoker.domain.errors import ErrorCode, StokerError
+
+
+class Kind(StrEnum):
+    JOB = "Job"
+    DEPLOYMENT = "Deployment"
+    AUTHORING = "Authoring"
+
+
+class Resource(Body, frozen=True, kw_only=True):
+    cpu: Annotated[str, Meta(max_length=8)]
+    replica: Annotated[int, Meta(ge=1)] = 1
+
+
+class Create(Body, frozen=True, kw_only=True):
+    display_name: Annotated[str, Meta(pattern="^[a-z]+$")]
+    resource: Resource | None = None
+    kinds: list[Kind] = []
+    env: dict[str, Resource] = {}
+    share: Annotated[float, Meta(ge=0, le=1)] | UnsetType = UNSET
+    supervised: bool = False
+
+
+DECODE = BodyDecoder(Create)
+FIELDS = "an object with the fields displayName, resource, kinds, env, share, supervised"
+
+
+def _refusal(raw: bytes | str, decoder: BodyDecoder = DECODE) -> tuple[str, str]:
+    with pytest.raises(StokerError) as raised:
+        decoder(raw.encode() if isinstance(raw, str) else raw)
+    assert raised.value.code is ErrorCode.BAD_REQUEST
+    return raised.value.field, raised.value.message
+
+
+def test_a_good_body_becomes_the_struct() -> None:
+    raw = b'{"displayName":"train","resource":{"cpu":"4"},"kinds":["Job"],"share":1}'
+    assert DECODE(raw) == Create(display_name="train", resource=Resource(cpu="4"), kinds=[Kind.JOB], share=1.0)
+
+
+@pytest.mark.parametrize(
+    ("raw", "field", "message"),
+    [
+        ('{"displayName":"a","x":1}', "x", f"x: there is no such field here. Use {FIELDS}."),
+        (
+            '{"displayName":"a","display_name":"b"}',
+            "display_name",
+            f"display_name: there is no such field here. Use {FIELDS}.",
+        ),
+        ("{}", "displayName", f"displayName: it is required. Use {FIELDS}."),
+        ("null", "body", f"body: expected object, got null. Use {FIELDS}."),
+        (
+            '{"displayName":"A"}',
+            "displayName",
+            "displayName: expected str matching regex '^[a-z]+$'. Use text that matches ^[a-z]+$.",
+        ),
+        (
+            '{"displayName":"a","resource":{"cpu":4}}',
+            "resource.cpu",
+            "resource.cpu: expected str, got int. Use text of at most 8 characters.",
+        ),
+        (
+            '{"displayName":"a","resource":{"cpu":"4","replica":0}}',
+            "resource.replica",
+            "resource.replica: expected int >= 1. Use a whole number at least 1.",
+        ),
+        (
+            '{"displayName":"a","resource":{"cpu":"4","gpu":1}}',
+            "resource.gpu",
+            "resource.gpu: there is no such field here. Use an object with the fields cpu, replica or null.",
+        ),
+        (
+            '{"displayName":"a","kinds":["Job","Pod"]}',
+            "kinds[1]",
+            "kinds[1]: invalid enum value 'Pod'. Use Job, Deployment or Authoring.",
+        ),
+        (
+            '{"displayName":"a","kinds":"Job"}',
+            "kinds",
+            "kinds: expected array, got str. Use a list, each Job, Deployment or Authoring.",
+        ),
+        (
+            '{"displayName":"a","env":{"K":{"cpu":1}}}',
+            "env[...].cpu",
+            "env[...].cpu: expected str, got int. Use text of at most 8 characters.",
+        ),
+        ('{"displayName":"a","env":[]}', "env", "env: expected object, got array. Use an object."),
+        (
+            '{"displayName":"a","share":1.5}',
+            "share",
+            "share: expected float <= 1.0. Use a number from 0 to 1.",
+        ),
+        ('{"displayName":"a","supervised":1}', "supervised", "supervised: expected bool, got int. Use true or false."),
+    ],
+)
+def test_what_is_wrong_is_named_with_what_would_be_right(raw: str, field: str, message: str) -> None:
+    assert _refusal(raw) == (field, message)
+
+
+@pytest.mark.parametrize("raw", ["", "  ", "\r\n\t"])
+def test_an_empty_body_says_what_to_send(raw: str) -> None:
+    assert _refusal(raw) == ("", f"The body is empty. Send {FIELDS} as JSON.")
+
+
+def test_a_name_or_value_of_any_length_is_quoted_short() -> None:
+    for body in ({"displayName": "a", "x" * 100_000: 1}, {"displayName": "a", "kinds": ["x" * 100_000]}):
+        field, message = _refusal(json.dumps(body))
+        assert len(field) <= 121
+        assert len(message) < 500
+
+
+def test_json_inside_a_json_string_is_read_only_where_clients_send_it() -> None:
+    raw = json.dumps(json.dumps({"displayName": "train"})).encode()
+    assert BodyDecoder(Create, json_text=True)(raw) == Create(display_name="train")
+    assert _refusal(raw) == ("body", f"body: expected object, got str. Use {FIELDS}.")
+
+
+@given(st.binary(max_size=64))
+def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
+    for decoder in (DECODE, BodyDecoder(dict[str, Any], json_text=True)):
+        try:
+            decoder(raw)
+        except StokerError as error:
+            assert error.code is ErrorCode.BAD_REQUEST
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=10,
+)
+
+
+@given(st.dictionaries(st.text(), JSON, max_size=4))
+def test_no_nul_gets_in_by_any_way(body: dict[str, Any]) -> None:
+    decoder = BodyDecoder(dict[str, Any], json_text=True)
+    once = json.dumps(body)
+    for raw in (once, json.dumps(once)):
+        if "\0" in repr_of(body):
+            assert _refusal(raw, decoder) == ("", "The body may not hold the character NUL (\\u0000).")
+        else:
+            assert decoder(raw.encode()) == body
+
+
+def repr_of(value: Any) -> str:
+    """Every text inside, one after the other."""
+    match value:
+        case dict():
+            return "".join(key + repr_of(each) for key, each in value.items())
+        case list():
+            return "".join(map(repr_of, value))
+        case str():
+            return value
+        case _:
+            return ""
