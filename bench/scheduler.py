@@ -7,9 +7,12 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
+from msgspec import structs
+
 from stoker.domain.identity import QueuePolicy, Quota
 from stoker.domain.resources import MILLI, Resources
 from stoker.scheduler.change import Change
+from stoker.scheduler.decisions import Plan
 from stoker.scheduler.planner import Planner, plan
 from stoker.scheduler.snapshot import NodeRoom, Placed, Queue, Snapshot, Waiting
 
@@ -19,6 +22,7 @@ GIB = 2**30
 WORKSPACES = 20
 PRIORITIES = (50, 80, 150)
 NODE = Resources(8 * MILLI, 128 * MILLI, 1024 * GIB)
+CHANGES = 40
 START = 1_700_000_000_000
 
 
@@ -26,10 +30,14 @@ def usual(rng: random.Random) -> list[tuple[Resources, int]]:
     """Forty shapes as people ask for them: mostly one node or less, some gangs, some without a GPU."""
     found = [(Resources(gpus * MILLI, gpus * 14 * MILLI, gpus * 100 * GIB), 1) for gpus in (1, 1, 2, 2, 4, 4, 8, 8)]
     found += [(Resources(8 * MILLI, 100 * MILLI, 800 * GIB), replicas) for replicas in (2, 2, 4, 4, 8, 16, 32, 64)]
-    found += [(Resources(gpus * MILLI, rng.randint(4, 16) * gpus * MILLI, rng.randint(20, 120) * gpus * GIB), replicas)
-              for gpus in (1, 2, 4) for replicas in (1, 1, 2, 3, 4)]
+    found += [
+        (Resources(gpus * MILLI, rng.randint(4, 16) * gpus * MILLI, rng.randint(20, 120) * gpus * GIB), replicas)
+        for gpus in (1, 2, 4)
+        for replicas in (1, 1, 2, 3, 4)
+    ]
     found += [(Resources(milli, 4 * MILLI, 16 * GIB), 1) for milli in (250, 500)]
-    found += [(Resources(0, cpus * MILLI, cpus * 4 * GIB), replicas) for cpus in (1, 4, 16) for replicas in (1, 1, 8)][:7]
+    found += [(Resources(0, cpus * MILLI, cpus * 4 * GIB), 1) for cpus in (1, 4, 8, 16)]
+    found += [(Resources(0, cpus * MILLI, cpus * 4 * GIB), 8) for cpus in (1, 4, 16)]
     return found
 
 
@@ -44,16 +52,17 @@ def distinct(rng: random.Random) -> tuple[Resources, int]:
 class Fleet:
     """A cluster that is filled with placed workloads until nine tenths of its GPUs are taken."""
 
-    def __init__(self, seed: int, nodes: int, waiting: int, different: bool) -> None:
-        self.rng = random.Random(seed)
+    def __init__(self, nodes: int, waiting: int, different: bool) -> None:
+        self.rng = random.Random(1)
         self.different = different
         self.shapes = usual(self.rng)
         self.names = [f"node-{number:05d}" for number in range(nodes)]
-        self.free = {name: [NODE.gpu_milli // MILLI, NODE.cpu_milli, NODE.memory_bytes] for name in self.names}
+        self.free = dict.fromkeys(self.names, NODE)
         self.number = 0
-        self.placed = tuple(self._fill(nodes * 8 * 9 // 10))
-        self.waiting = tuple(self.submitted() for _ in range(waiting))
-        owed = nodes * 8 * MILLI // WORKSPACES
+        self.placed: dict[str, Placed] = {}
+        self._fill(nodes * NODE.gpu_milli * 9 // 10)
+        self.waiting = {each.uid: each for each in (self.submitted() for _ in range(waiting))}
+        owed = nodes * NODE.gpu_milli // WORKSPACES
         self.queues = tuple(
             Queue(
                 number,
@@ -66,20 +75,18 @@ class Fleet:
         )
 
     def snapshot(self) -> Snapshot:
-        return Snapshot(START, tuple(map(self.room, self.names)), self.queues, self.waiting, self.placed)
+        rooms = tuple(self.room(name) for name in self.names)
+        return Snapshot(START, rooms, self.queues, tuple(self.waiting.values()), tuple(self.placed.values()))
 
-    def room(self, name: str) -> NodeRoom:
-        gpus, cpu, memory = self.free[name]
-        return NodeRoom(name, cpu, memory, gpus, total=NODE)
-
-    def shape(self) -> tuple[Resources, int]:
-        return distinct(self.rng) if self.different else self.rng.choice(self.shapes)
+    def room(self, name: str, usable: bool = True) -> NodeRoom:
+        free = self.free[name]
+        gpus, part = divmod(free.gpu_milli, MILLI)
+        return NodeRoom(name, free.cpu_milli, free.memory_bytes, gpus, (part,) if part else (), NODE, usable)
 
     def submitted(self) -> Waiting:
-        self.number += 1
-        each, replicas = self.shape()
+        each, replicas = distinct(self.rng) if self.different else self.rng.choice(self.shapes)
         return Waiting(
-            uid=f"w{self.number:07d}",
+            uid=self._uid("w"),
             workspace_id=self.rng.randrange(WORKSPACES),
             priority=self.rng.choice(PRIORITIES),
             submitted_at=START - self.rng.randrange(10**9),
@@ -87,29 +94,135 @@ class Fleet:
             each=each,
             preemptible=self.rng.random() < 0.3,
             requeued=self.rng.random() < 0.01,
-            not_before=START + 60_000 if self.rng.random() < 0.02 else None,
+            not_before=START + 10**9 if self.rng.random() < 0.02 else None,
         )
 
-    def _fill(self, gpus: int) -> Iterator[Placed]:
-        taken, at = 0, 0
-        while taken < gpus:
-            each, _ = self.shape()
-            if each.gpu_milli % MILLI:
-                continue
-            wants = (each.gpu_milli // MILLI, each.cpu_milli, each.memory_bytes)
-            name = self.names[at]
-            if any(free < want for free, want in zip(self.free[name], wants, strict=True)):
-                at = (at + 1) % len(self.names)
-                continue
-            self.free[name] = [free - want for free, want in zip(self.free[name], wants, strict=True)]
-            taken += wants[0]
-            self.number += 1
-            yield Placed(
-                uid=f"p{self.number:07d}",
-                workspace_id=self.rng.randrange(WORKSPACES),
-                priority=self.rng.choice(PRIORITIES),
-                placed_at=START - self.rng.randrange(10**9),
-                nodes=(name,),
-                each=each,
-                preemptible=self.rng.random() < 0.3,
+    def submit(self) -> Change:
+        """One more waits."""
+        waiting = self.submitted()
+        self.waiting[waiting.uid] = waiting
+        return Change(now=START, waiting=(waiting,))
+
+    def withdraw(self) -> Change:
+        """One waits no longer."""
+        uid = self.rng.choice(list(self.waiting))
+        del self.waiting[uid]
+        return Change(now=START, not_waiting=(uid,))
+
+    def end(self) -> Change:
+        """One that ran has ended."""
+        placed = self.placed.pop(self.rng.choice(list(self.placed)))
+        self._free(placed)
+        rooms = tuple(self.room(name) for name in sorted(set(placed.nodes)))
+        return Change(now=START, not_placed=(placed.uid,), nodes=rooms)
+
+    def cordon(self) -> Change:
+        """One node takes nothing new."""
+        return Change(now=START, nodes=(self.room(self.rng.choice(self.names), usable=False),))
+
+    def carry_out(self, made: Plan) -> Change:
+        """What a plan says is done, and those who have to leave are gone at once."""
+        started: list[Placed] = []
+        back: list[Waiting] = []
+        touched: set[str] = set()
+        for preempt in made.preemptions:
+            placed = self.placed.pop(preempt.uid)
+            self._free(placed)
+            touched.update(placed.nodes)
+            again = structs.replace(
+                self.submitted(), uid=placed.uid, each=placed.each, replicas=1, preemptible=True, requeued=True
             )
+            self.waiting[again.uid] = again
+            back.append(again)
+        for place in made.placements:
+            waiting = self.waiting.pop(place.uid)
+            placed = _placed(waiting, place.nodes)
+            self._hold(placed)
+            started.append(placed)
+            touched.update(place.nodes)
+        return Change(
+            now=START,
+            waiting=tuple(back),
+            not_waiting=tuple(place.uid for place in made.placements),
+            placed=tuple(started),
+            not_placed=tuple(preempt.uid for preempt in made.preemptions),
+            nodes=tuple(self.room(name) for name in touched),
+        )
+
+    def _fill(self, gpu_milli: int) -> None:
+        taken, at = 0, 0
+        while taken < gpu_milli:
+            asked = self.submitted()
+            at = (at + 1) % len(self.names)
+            if asked.each.gpu_milli % MILLI or not asked.each.fits(self.free[self.names[at]]):
+                continue
+            self._hold(_placed(asked, (self.names[at],)))
+            taken += asked.each.gpu_milli
+
+    def _hold(self, placed: Placed) -> None:
+        self.placed[placed.uid] = placed
+        for name in placed.nodes:
+            self.free[name] -= placed.each
+
+    def _free(self, placed: Placed) -> None:
+        for name in placed.nodes:
+            self.free[name] += placed.each
+
+    def _uid(self, letter: str) -> str:
+        self.number += 1
+        return f"{letter}{self.number:07d}"
+
+
+def _placed(waiting: Waiting, nodes: tuple[str, ...]) -> Placed:
+    return Placed(
+        uid=waiting.uid,
+        workspace_id=waiting.workspace_id,
+        priority=waiting.priority,
+        placed_at=waiting.submitted_at,
+        nodes=nodes,
+        each=waiting.each,
+        preemptible=waiting.preemptible,
+    )
+
+
+def timed(work: Callable[[], Result]) -> tuple[float, Result]:
+    gc.collect()
+    begun = time.perf_counter()
+    result = work()
+    return time.perf_counter() - begun, result
+
+
+def figures(nodes: int, waiting: int, different: bool) -> Iterator[str]:
+    fleet = Fleet(nodes, waiting, different)
+    snapshot = fleet.snapshot()
+    title = f"{waiting:,} waiting, {nodes:,} nodes, {'all shapes different' if different else '40 shapes'}"
+    seconds, made = timed(lambda: plan(snapshot))
+    yield f"{title}: {seconds * 1000:,.0f} ms ({len(made.placements)} start, {len(made.preemptions)} leave)"
+    planner, rounds = Planner(snapshot), 0
+    while made.placements or made.preemptions:
+        made = planner.replan(fleet.carry_out(made))
+        rounds += 1
+    yield f"  settled after {rounds} rounds, {len(fleet.waiting):,} still wait"
+    for kind in (fleet.submit, fleet.withdraw, fleet.end, fleet.cordon):
+        spent: list[float] = []
+        for _ in range(CHANGES):
+            change = kind()
+            seconds, made = timed(lambda change=change: planner.replan(change))
+            spent.append(seconds * 1000)
+            planner.change(fleet.carry_out(made))
+        yield f"  {kind.__name__:>8}: median {statistics.median(spent):.1f} ms, worst {max(spent):.1f} ms"
+
+
+def small() -> Iterator[str]:
+    """a plan of 10,000 waiting for 1,000 nodes, and one change to it"""
+    for different in (False, True):
+        yield from figures(1_000, 10_000, different)
+
+
+def large() -> Iterator[str]:
+    """a plan of 100,000 waiting for 12,500 nodes, and one change to it"""
+    for different in (False, True):
+        yield from figures(12_500, 100_000, different)
+
+
+BENCHES = [small, large]

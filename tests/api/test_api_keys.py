@@ -5,6 +5,8 @@ import pytest
 from tests.api.conftest import OpenLab
 from tests.api.lab import FAR, PASSWORD, STARTED, V1, Lab, problem
 
+from stoker.domain.errors import ErrorCode, StokerError
+
 AGAIN = "Sign in again, or use another API key."
 
 
@@ -52,6 +54,17 @@ def test_its_use_is_noted_at_most_once_a_minute(lab: Lab) -> None:
     lab.get(f"{V1}/me", as_="li")
     key = lab.get(listed, as_="admin").json()["items"][0]
     assert (key["lastUsedAt"], key["lastUsedFrom"]) == ("2026-01-15T10:31:00.000Z", "127.0.0.1")
+
+
+def test_a_key_that_cannot_be_noted_still_reads(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def full(change: object) -> None:
+        raise StokerError(ErrorCode.BACKEND_DOWN, "The disk is full.")
+
+    lab.add_user("li")
+    monkeypatch.setattr(lab.installation.store, "write", full)
+    assert lab.get(f"{V1}/me", as_="li").status_code == 200
+    answer = lab.post(f"{V1}/keys", as_="li", json={"name": "new"})
+    assert (answer.status_code, answer.json()) == (503, problem(answer, "backend_down", "The disk is full."))
 
 
 def test_an_unknown_key_is_refused(lab: Lab) -> None:

@@ -225,7 +225,11 @@ def test_an_escaped_backslash_before_u0000_is_no_nul(probes: Lab, family: str) -
             f'pageSize: "{"9" * 80}…" is not allowed. Use a whole number from 1 to 1000.',
             "pageSize",
         ),
-        ("colours=red,green", 'colours: "red,green" is not allowed. Use a list, each red or blue.', "colours"),
+        (
+            "colours=red,green",
+            'colours: "red,green" is not allowed. Use a list of at most 3, each red or blue.',
+            "colours",
+        ),
     ],
 )
 def test_a_wrong_parameter_is_named_with_what_it_may_be(

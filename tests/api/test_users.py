@@ -88,23 +88,18 @@ class TestList:
     def test_it_is_in_the_order_of_names(self, people: Lab) -> None:
         assert self._names(people, "") == ["admin", "ann", "bob", "cat"]
 
-    @pytest.mark.parametrize(
-        ("text", "found"),
-        [
-            ("BO", ["bob"]),
-            ("%C3%85NGSTR%C3%96M", ["ann"]),
-            ("%25", ["ann"]),
-            ("_", ["bob"]),
-            ("!", ["cat"]),
-            ("%5C", ["cat"]),
-            ("a_n", []),
-            ("nobody", []),
-        ],
-    )
-    def test_a_part_of_the_name_finds_it_in_any_case_and_nothing_is_a_wildcard(
-        self, people: Lab, text: str, found: list[str]
-    ) -> None:
-        assert self._names(people, f"name={text}") == found
+    def test_a_part_of_the_name_finds_it_in_any_case_and_nothing_is_a_wildcard(self, people: Lab) -> None:
+        found = {
+            "BO": ["bob"],
+            "%C3%85NGSTR%C3%96M": ["ann"],
+            "%25": ["ann"],
+            "_": ["bob"],
+            "!": ["cat"],
+            "%5C": ["cat"],
+            "a_n": [],
+            "nobody": [],
+        }
+        assert {text: self._names(people, f"name={text}") for text in found} == found
 
     def test_pages_follow_each_other_without_gap_or_overlap(self, people: Lab) -> None:
         seen, offset = [], 0

@@ -183,7 +183,7 @@ def test_everyone_gets_what_the_table_says(shared_lab: Lab, row: Row) -> None:
         caller: expected(row, caller) for caller in CALLERS
     }
     for answer in answers.values():
-        if answer.is_error:
+        if answer.is_error and row.path.startswith(V1):
             assert answer.json()["error"]["code"] == CODES[answer.status_code]
 
 

@@ -21,6 +21,7 @@ from stoker.api.limits import RateLimit
 from stoker.api.metrics import Metrics
 from stoker.api.openapi import document
 from stoker.api.routing import Route, Router
+from stoker.api.sockets import Sockets
 from stoker.domain.errors import ErrorCode, StokerError
 from stoker.domain.permissions import RULES, Actor, Who
 from stoker.services.authentication import Origin
@@ -56,11 +57,13 @@ class Api:
         self._services = services
         self._settings = services.settings
         self._metrics = metrics
+        self._sockets = Sockets(services)
         self._per_key = RateLimit(self._settings.key_rate_limit)
         self._per_address = RateLimit(self._settings.address_rate_limit)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] == "websocket":
+            await self._sockets(scope, receive, send)
             return
         request = Request(scope, receive, send)
         trace_id = trace_id_of(request)

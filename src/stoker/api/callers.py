@@ -5,7 +5,7 @@ import ipaddress
 import re
 import secrets
 
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 
 from stoker.domain.errors import ErrorCode, StokerError
 from stoker.domain.permissions import RULES, Action, Actor, Who
@@ -21,14 +21,14 @@ _TRACEPARENT = re.compile(
 _FORWARDING = ("forwarded", "x-real-ip")
 
 
-def trace_id_of(request: Request) -> str:
+def trace_id_of(request: HTTPConnection) -> str:
     """The caller's W3C trace id, or a new one."""
     sent = request.headers.get("traceparent")
     found = _TRACEPARENT.match(sent) if sent else None
     return found.group(1) if found else secrets.token_hex(16)
 
 
-def origin_of(request: Request, settings: Settings, trace_id: str) -> Origin:
+def origin_of(request: HTTPConnection, settings: Settings, trace_id: str) -> Origin:
     """The peer's address, or what a trusted proxy says it is."""
     peer = request.client.host if request.client else "127.0.0.1"
     address = peer
@@ -44,7 +44,7 @@ def origin_of(request: Request, settings: Settings, trace_id: str) -> Origin:
     return Origin(address=address, loopback=_is_loopback(address), trace_id=trace_id)
 
 
-async def caller_of(request: Request, authentication: Authentication, origin: Origin) -> Actor | None:
+async def caller_of(request: HTTPConnection, authentication: Authentication, origin: Origin) -> Actor | None:
     """Who sends this; None without credentials, an error with bad ones."""
     header = request.headers.get("authorization")
     if header is not None:
@@ -56,7 +56,7 @@ async def caller_of(request: Request, authentication: Authentication, origin: Or
     if cookie is None:
         return None
     actor, session = await authentication.by_cookie(cookie, origin)
-    if request.method not in SAFE_METHODS:
+    if isinstance(request, Request) and request.method not in SAFE_METHODS:
         sent = request.headers.get(CSRF_HEADER, "")
         if not hmac.compare_digest(sent.encode(), session.csrf_token.encode()):
             raise StokerError(
@@ -88,7 +88,7 @@ def needs_caller(action: Action) -> bool:
     return RULES[action].who is not Who.ANYONE
 
 
-def _session_cookie(request: Request) -> str | None:
+def _session_cookie(request: HTTPConnection) -> str | None:
     header = request.headers.get("cookie")
     if header is None or COOKIE not in header:
         return None

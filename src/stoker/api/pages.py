@@ -99,7 +99,7 @@ async def docs(call: Call[NoParams]) -> Response:
     return Response(DOCS_PAGE, media_type="text/html")
 
 
-@endpoint("GET", "/docs/{name}", family=NATIVE, action=Action.LOOK_AROUND, params=AssetPath, media_type="text/plain")
+@endpoint("GET", "/docs/{name}", family=NATIVE, action=Action.LOOK_AROUND, params=AssetPath, media_type="*/*")
 async def docs_asset(call: Call[AssetPath]) -> Response:
     """What the page is made of, from the installed Swagger UI package."""
     name = call.params.name

@@ -76,14 +76,14 @@ class Decoder(Generic[P]):
         for field in self.fields:
             if field.wire not in given:
                 if field.required:
-                    return bad_request(field.wire, f"it is required. Use {expectation(field.kind)}.")
+                    return bad_request(field.wire, f"it is required. Use {_wanted(field)}.")
                 continue
             value = given[field.wire]
             try:
                 msgspec.convert(value, field.annotation, strict=False)
             except msgspec.ValidationError:
                 text = ",".join(value) if field.is_list else value
-                return bad_request(field.wire, f"{shown(text)} is not allowed. Use {expectation(field.kind)}.")
+                return bad_request(field.wire, f"{shown(text)} is not allowed. Use {_wanted(field)}.")
         return bad_request("query", "the parameters do not fit together.")
 
 
@@ -121,6 +121,11 @@ def _field(field: mi.Field, annotation: Any) -> Field:
     is_list = any(isinstance(kind, mi.ListType | mi.VarTupleType) for kind in kinds)
     chosen = all(isinstance(kind, mi.EnumType | mi.LiteralType | mi.ListType | mi.VarTupleType) for kind in kinds)
     return Field(field.name, field.encode_name, field.type, annotation, field.required, is_list, chosen)
+
+
+def _wanted(field: Field) -> str:
+    """What to send; null is a matter of the program, never of a query."""
+    return " or ".join(expectation(kind) for kind in _kinds(field.kind))
 
 
 def _kinds(kind: mi.Type) -> list[mi.Type]:

@@ -29,7 +29,7 @@ def expectation(kind: mi.Type) -> str:
         case mi.NoneType():
             return "null"
         case mi.ListType() | mi.VarTupleType():
-            return f"a list, each {expectation(kind.item_type)}"
+            return f"a list{_length(kind)}, each {expectation(kind.item_type)}"
         case mi.DictType():
             return "an object"
         case mi.StructType():
@@ -75,6 +75,14 @@ def _bounds(kind: mi.IntType | mi.FloatType) -> str:
         return f"from {kind.ge} to {kind.le}"
     words = (("at least", kind.ge), ("above", kind.gt), ("at most", kind.le), ("below", kind.lt))
     return " and ".join(f"{word} {limit}" for word, limit in words if limit is not None)
+
+
+def _length(kind: mi.ListType | mi.VarTupleType) -> str:
+    if kind.min_length and kind.max_length is not None:
+        return f" of {kind.min_length} to {kind.max_length}"
+    if kind.max_length is not None:
+        return f" of at most {kind.max_length}"
+    return f" of at least {kind.min_length}" if kind.min_length else ""
 
 
 def _choices(values: list[Any]) -> str:

@@ -4,7 +4,7 @@ import importlib
 import io
 import os
 import sys
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 import click
 
@@ -63,9 +63,7 @@ def cli() -> None:
 
 def main() -> NoReturn:
     """Run the command line; no ending of it is a traceback."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that cannot show a sign shows another
+    _prepare_streams()
     try:
         code = cli.main(prog_name="stoker", standalone_mode=False, color=False if os.environ.get("NO_COLOR") else None)
     except click.ClickException as error:
@@ -74,3 +72,17 @@ def main() -> NoReturn:
     except (click.Abort, KeyboardInterrupt):
         sys.exit(INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _prepare_streams() -> None:
+    """A stream that was closed is an empty one; a terminal that cannot show a sign shows another."""
+    sys.stdin = sys.stdin or _nothing("r")
+    sys.stdout = sys.stdout or _nothing("w")
+    sys.stderr = sys.stderr or _nothing("w")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def _nothing(mode: str) -> TextIO:
+    return io.TextIOWrapper(os.fdopen(os.open(os.devnull, os.O_RDWR), f"{mode}b"))

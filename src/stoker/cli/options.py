@@ -87,7 +87,8 @@ def confirm(question: str, yes: bool) -> None:
     if not sys.stdin.isatty():
         raise click.UsageError(f"{question} There is no terminal to ask on: add --yes to go on.")
     if not click.confirm(question, err=True):
-        raise click.Abort
+        click.echo("Nothing was done.", err=True)
+        click.get_current_context().exit(1)
 
 
 def _keep(key: str) -> Callable[[click.Context, click.Parameter, str | None], None]:

@@ -1,5 +1,6 @@
 """Prints what a verb found, in the form that was asked for. JSON and YAML are the API's own shape."""
 
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -72,8 +73,8 @@ def show_done(item: object, columns: Sequence[Column], sentence: str) -> None:
 
 
 def show_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table: drawn by rich on a terminal, plain columns in a pipe."""
-    if sys.stdout.isatty():
+    """A table: drawn by rich on a terminal, plain columns in a pipe or without colours."""
+    if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
         _rich_table(titles, rows)
         return
     widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]

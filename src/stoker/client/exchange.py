@@ -5,7 +5,7 @@ what came of it. So the sync and the async client cannot differ in anything but 
 """
 
 from collections.abc import Generator, Mapping
-from typing import Any
+from typing import Any, Protocol, Self, runtime_checkable
 
 import msgspec
 from msgspec import Struct
@@ -17,6 +17,19 @@ FIRST_PAUSE_SECONDS = 0.2
 LONGEST_PAUSE_SECONDS = 10.0
 PASSING = frozenset({429, 502, 503, 504})
 _CODES = {code.value: code for code in ErrorCode}
+_SAFE_CODES = {
+    "Stoker.00001": ErrorCode.INTERNAL,
+    "Stoker.00002": ErrorCode.BAD_REQUEST,
+    "Stoker.00003": ErrorCode.NOT_ALLOWED,
+    "Stoker.00004": ErrorCode.EXISTS,
+    "Stoker.00005": ErrorCode.NOT_FOUND,
+    "Stoker.00006": ErrorCode.TOO_LARGE,
+    "Stoker.00007": ErrorCode.BACKEND_DOWN,
+    "Stoker.00008": ErrorCode.NEVER_FITS,
+    "Stoker.00009": ErrorCode.NOT_SIGNED_IN,
+    "Stoker.00010": ErrorCode.STATE_FORBIDS,
+    "Stoker.00011": ErrorCode.TOO_MANY_REQUESTS,
+}
 _CODE_OF_STATUS = {
     400: ErrorCode.BAD_REQUEST,
     401: ErrorCode.NOT_SIGNED_IN,
@@ -37,11 +50,10 @@ class Unreachable(StokerError):  # noqa: N818 - it says what the server is
     """No server answered."""
 
     def __init__(self, server: str, why: str) -> None:
-        super().__init__(
-            ErrorCode.BACKEND_DOWN,
-            f"The server at {server} cannot be reached: {why}.",
-            hint="Check that it is running and that the address is right.",
-        )
+        hint = "Check that it is running and that the address is right."
+        if "CERTIFICATE_VERIFY_FAILED" in why:
+            hint = "Name the certificate to trust in the environment: SSL_CERT_FILE=cert.pem"
+        super().__init__(ErrorCode.BACKEND_DOWN, f"The server at {server} cannot be reached: {why}.", hint=hint)
         self.server = server
 
 
@@ -75,15 +87,27 @@ class Lost(Struct, frozen=True):
     late: bool = False
 
 
-class _Problem(Struct, frozen=True):
+@runtime_checkable
+class ReadsAnswer(Protocol):
+    """A result that is more than the body of a good answer; None leaves the answer to be read as any other."""
+
+    @classmethod
+    def of_answer(cls, request: Request, answer: Answer) -> Self | None: ...
+
+
+class Problem(Struct, frozen=True):
     code: str
     message: str
     hint: str = ""
     field: str = ""
 
 
-class _Failed(Struct, frozen=True):
-    error: _Problem
+class _Failed(Struct, frozen=True, rename="camel"):
+    """Our own words, or those of the family of workloads, whose message has the hint in it."""
+
+    error: Problem | None = None
+    error_code: str = ""
+    error_message: str = ""
 
 
 def converse(server: str, request: Request) -> Generator[Request | Pause, Answer | Lost | None, Any]:
@@ -122,8 +146,10 @@ def pause_before_repeating(request: Request, came: Answer | Lost, attempt: int) 
 
 def read(server: str, request: Request, answer: Answer) -> Any:
     """The result of an answer, or the error it holds."""
+    if isinstance(request.result, ReadsAnswer) and (found := request.result.of_answer(request, answer)) is not None:
+        return found
     if not 200 <= answer.status < 300:
-        raise _error(server, answer)
+        raise error_in(server, answer)
     if request.result is None:
         return None
     try:
@@ -136,11 +162,11 @@ def read(server: str, request: Request, answer: Answer) -> Any:
         ) from error
 
 
-def _error(server: str, answer: Answer) -> StokerError:
+def error_in(server: str, answer: Answer) -> StokerError:
+    """The error that an answer holds."""
     code = _CODE_OF_STATUS.get(answer.status, ErrorCode.INTERNAL)
-    try:
-        problem = msgspec.json.decode(answer.body, type=_Failed).error
-    except msgspec.DecodeError:
+    problem = problem_in(answer.body)
+    if problem is None:
         return StokerError(
             code,
             f"{server} answered {answer.status}, but not in Stoker's words.",
@@ -154,3 +180,19 @@ def _error(server: str, answer: Answer) -> StokerError:
         field=problem.field,
         retry_after_seconds=int(asked) if asked.isdecimal() else 0,
     )
+
+
+def problem_in(body: bytes | str) -> Problem | None:
+    """What went wrong, in our own words or in those of the family of workloads; None when it is neither."""
+    try:
+        failed = msgspec.json.decode(body, type=_Failed)
+    except msgspec.DecodeError:
+        return None
+    if failed.error is not None:
+        return failed.error
+    return Problem(code_of(failed.error_code), failed.error_message) if failed.error_message else None
+
+
+def code_of(safe_code: str) -> str:
+    """`Stoker.00005` as the code it stands for."""
+    return _SAFE_CODES.get(safe_code, "")

@@ -9,7 +9,7 @@ import functools
 import inspect
 import re
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, get_type_hints, overload
 from urllib.parse import quote
@@ -18,13 +18,18 @@ import msgspec
 from msgspec import UNSET
 
 from stoker.client.exchange import Request
-from stoker.client.shapes import Page
+from stoker.client.shapes import CountedPage, Page
+from stoker.client.sse import ServerEvent
 from stoker.domain.errors import bad_request
 
 P = ParamSpec("P")
 R = TypeVar("R")
 PAGE_ITEMS = 500
 BASE = "/api/stoker/v1"
+SAFE = "/api/custom"
+"""Where the family of workloads is."""
+
+AnyPage = Page[Any] | CountedPage[Any]
 
 
 class Sync:
@@ -42,7 +47,8 @@ class Carrier(Protocol):
     """Takes requests to the server; what it returns depends on its flavour."""
 
     def run(self, request: Request) -> Any: ...
-    def each(self, request: Request, following: Callable[[Page[Any]], Request | None]) -> Any: ...
+    def each(self, request: Request, following: Callable[[Request, AnyPage], Request | None]) -> Any: ...
+    def stream(self, request: Request, item: Callable[[ServerEvent], Any]) -> Any: ...
 
 
 class Resource(Generic[F]):
@@ -55,10 +61,21 @@ class Resource(Generic[F]):
 class Declaration(Generic[P, R]):
     """Turns a call of the declared signature into a request."""
 
-    def __init__(self, method: str, path: str, declared: Callable[Concatenate[Any, P], R], creates: bool) -> None:
+    def __init__(
+        self,
+        method: str,
+        path: str,
+        declared: Callable[Concatenate[Any, P], R],
+        *,
+        creates: bool = False,
+        query: frozenset[str] = frozenset(),
+        body: str = "",
+    ) -> None:
         self.method = method
-        self.path = BASE + path
+        self.path = path
         self.creates = creates
+        self._query_names = query
+        self._body_name = body
         self._declared = declared
         self._in_path = frozenset(re.findall(r"{(\w+)}", path))
         self.__doc__ = declared.__doc__
@@ -77,6 +94,8 @@ class Declaration(Generic[P, R]):
         given = self.signature.bind(None, *args, **kwargs).arguments
         given.pop("self")
         place = {name: _segment(name, given.pop(name)) for name in self._in_path}
+        whole = given.pop(self._body_name, None)
+        asked = {_camel(name): given.pop(name) for name in self._query_names & given.keys()}
         sent = {_camel(name): _aware(name, value) for name, value in given.items() if value is not UNSET}
         request = Request(
             method=self.method,
@@ -87,7 +106,10 @@ class Declaration(Generic[P, R]):
         )
         if self.method in {"GET", "DELETE"}:
             return msgspec.structs.replace(request, query=_query(sent))
-        return msgspec.structs.replace(request, body=msgspec.json.encode(sent)) if sent else request
+        body = sent if whole is None else whole
+        return msgspec.structs.replace(
+            request, query=_query(asked), body=msgspec.json.encode(body) if body else b""
+        )
 
 
 class Operation(Declaration[P, R]):
@@ -113,19 +135,23 @@ class Operation(Declaration[P, R]):
 class Listing(Declaration[P, R]):
     """As many requests as it takes, each when its first item is asked for."""
 
-    def __init__(self, path: str, declared: Callable[Concatenate[Any, P], R], cursor: str) -> None:
-        super().__init__("GET", path, declared, creates=False)
+    def __init__(
+        self, path: str, declared: Callable[Concatenate[Any, P], R], *, cursor: str, page: Any
+    ) -> None:
+        super().__init__("GET", path, declared)
         self._cursor = cursor
+        self._page = page
 
     @functools.cached_property
     def result(self) -> Any:
         item: Any = get_type_hints(self._declared)["return"]
-        return Page[item]
+        return self._page[item]
 
-    def following(self, request: Request, page: Page[Any]) -> Request | None:
-        if page.next is None:
+    def following(self, request: Request, page: AnyPage) -> Request | None:
+        after = page.after(request.query.get(self._cursor, "0"))
+        if after is None:
             return None
-        return msgspec.structs.replace(request, query={**request.query, self._cursor: str(page.next)})
+        return msgspec.structs.replace(request, query={**request.query, self._cursor: str(after)})
 
     @overload
     def __get__(self, resource: None, owner: type) -> Self: ...
@@ -141,21 +167,57 @@ class Listing(Declaration[P, R]):
         def call(*args: P.args, **kwargs: P.kwargs) -> Any:
             asked = self.request(*args, **kwargs)
             first = msgspec.structs.replace(asked, query={"limit": str(PAGE_ITEMS), **asked.query})
-            return carrier.each(first, functools.partial(self.following, first))
+            return carrier.each(first, self.following)
+
+        return functools.update_wrapper(call, self._declared)
+
+
+class Stream(Declaration[P, R]):
+    """One request whose answer goes on; each of its events is one item."""
+
+    def request(self, *args: Any, **kwargs: Any) -> Request:
+        headers = {"Accept": "text/event-stream", "Accept-Encoding": "identity", "Cache-Control": "no-store"}
+        return msgspec.structs.replace(super().request(*args, **kwargs), headers=headers)
+
+    @overload
+    def __get__(self, resource: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, resource: Resource[Sync], owner: type) -> Callable[P, Iterator[R]]: ...
+    @overload
+    def __get__(self, resource: Resource[Async], owner: type) -> Callable[P, AsyncIterator[R]]: ...
+    def __get__(self, resource: Resource[Any] | None, owner: type) -> Any:
+        if resource is None:
+            return self
+        carrier = resource._carrier
+
+        def call(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return carrier.stream(self.request(*args, **kwargs), self.result.of_event)
 
         return functools.update_wrapper(call, self._declared)
 
 
 def operation(
-    method: str, path: str, *, creates: bool = False
+    method: str, path: str, *, base: str = BASE, creates: bool = False, query: Sequence[str] = (), body: str = ""
 ) -> Callable[[Callable[Concatenate[Any, P], R]], Operation[P, R]]:
-    """Declare one request. One that `creates` carries an Idempotency-Key, so it can be sent again."""
-    return lambda declared: Operation(method, path, declared, creates)
+    """Declare one request. One that `creates` carries an Idempotency-Key, so it can be sent again.
+
+    The parameters named in `query` go there whatever the method; the one named `body` is the whole body.
+    """
+    return lambda declared: Operation(
+        method, base + path, declared, creates=creates, query=frozenset(query), body=body
+    )
 
 
-def listing(path: str, *, cursor: str = "offset") -> Callable[[Callable[Concatenate[Any, P], R]], Listing[P, R]]:
-    """Declare a list by the type of its items; `next` of a page goes into the parameter `cursor`."""
-    return lambda declared: Listing(path, declared, cursor)
+def listing(
+    path: str, *, base: str = BASE, cursor: str = "offset", page: Any = Page
+) -> Callable[[Callable[Concatenate[Any, P], R]], Listing[P, R]]:
+    """Declare a list by the type of its items; where the next page begins goes into the parameter `cursor`."""
+    return lambda declared: Listing(base + path, declared, cursor=cursor, page=page)
+
+
+def stream(path: str, *, base: str = BASE) -> Callable[[Callable[Concatenate[Any, P], R]], Stream[P, R]]:
+    """Declare an answer of events by the type that each of them becomes."""
+    return lambda declared: Stream("GET", base + path, declared)
 
 
 def _segment(name: str, value: object) -> str:
@@ -189,5 +251,7 @@ def _text(value: object) -> str:
             return "true" if value else "false"
         case datetime():
             return value.isoformat()
+        case list() | tuple():
+            return ",".join(map(str, value))
         case _:
             return str(value)

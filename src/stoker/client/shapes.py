@@ -27,6 +27,21 @@ class Page(Struct, Generic[T], frozen=True):
     items: tuple[T, ...]
     next: int | str | None
 
+    def after(self, begin: str) -> int | str | None:
+        return self.next
+
+
+class CountedPage(Struct, Generic[T], frozen=True, rename="camel"):
+    """One part of a list that says how much there is in all."""
+
+    total_count: int
+    items: tuple[T, ...]
+
+    def after(self, begin: str) -> int | None:
+        """Where the next one begins, when this one began there."""
+        shown = int(begin) + len(self.items)
+        return shown if self.items and shown < self.total_count else None
+
 
 class User(Shape, frozen=True):
     id: str

@@ -11,8 +11,10 @@ from msgspec import Struct
 
 from stoker import __version__
 from stoker.client.address import is_loopback, not_an_address, server_address
-from stoker.client.exchange import Answer, Lost, Pause, Request, converse
-from stoker.client.shapes import LoggedIn, Page
+from stoker.client.exchange import Answer, Lost, Pause, Request, Unreachable, converse, error_in
+from stoker.client.operation import AnyPage
+from stoker.client.shapes import LoggedIn
+from stoker.client.sse import EventReader, ServerEvent
 from stoker.domain.errors import ErrorCode, StokerError
 
 CONNECT_SECONDS = 5.0
@@ -47,7 +49,7 @@ class SyncCarrier:
             base_url=server,
             timeout=_timeout(timeout_seconds),
             transport=transport,
-            trust_env=not is_loopback(server),  # a proxy cannot reach this machine's loopback
+            mounts=unproxied(server),
             verify=server.startswith("https:"),  # plain HTTP saves the 50 ms of reading certificates
         )
         self._timeout_seconds = timeout_seconds
@@ -62,12 +64,12 @@ class SyncCarrier:
             self.destination.note(end.value)
             return end.value
 
-    def each(self, request: Request, following: Callable[[Page[Any]], Request | None]) -> Iterator[Any]:
+    def each(self, request: Request, following: Callable[[Request, AnyPage], Request | None]) -> Iterator[Any]:
         asked: Request | None = request
         while asked is not None:
             page = self.run(asked)
             yield from page.items
-            asked = following(page)
+            asked = following(asked, page)
 
     def close(self) -> None:
         self._http.close()
@@ -99,7 +101,7 @@ class AsyncCarrier:
             base_url=server,
             timeout=_timeout(timeout_seconds),
             transport=transport,
-            trust_env=not is_loopback(server),
+            mounts=unproxied(server),
             verify=server.startswith("https:"),
         )
         self._timeout_seconds = timeout_seconds
@@ -114,13 +116,13 @@ class AsyncCarrier:
             self.destination.note(end.value)
             return end.value
 
-    async def each(self, request: Request, following: Callable[[Page[Any]], Request | None]) -> AsyncIterator[Any]:
+    async def each(self, request: Request, following: Callable[[Request, AnyPage], Request | None]) -> AsyncIterator[Any]:
         asked: Request | None = request
         while asked is not None:
             page = await self.run(asked)
             for item in page.items:
                 yield item
-            asked = following(page)
+            asked = following(asked, page)
 
     async def close(self) -> None:
         await self._http.aclose()
@@ -152,6 +154,11 @@ def destination(server: str, token: str | None) -> Destination:
     except httpx.InvalidURL:
         raise not_an_address(server) from None
     return Destination(address, token)
+
+
+def unproxied(server: str) -> dict[str, None]:
+    """No proxy of the environment for this machine, whose loopback a proxy cannot reach."""
+    return dict.fromkeys(("http://", "https://", "all://")) if is_loopback(server) else {}
 
 
 def _timeout(seconds: float) -> httpx.Timeout:

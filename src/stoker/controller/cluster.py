@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from stoker.controller.logs import LogCollector
 from stoker.controller.observe import record_missing, record_pods
 from stoker.controller.queue import QueueLoop
 from stoker.controller.reconcile import Reconciler
@@ -17,35 +18,44 @@ from stoker.domain.names import Randomness
 from stoker.engines.base import Engine, Everything, Observation
 from stoker.store import changes, nodes, pods, workloads
 from stoker.store.base import Store, Transaction
+from stoker.store.signal import Signal
 
 IDLE_SECONDS = 30.0
 """The longest anything waits for a wake that was missed."""
+CHANGES_SECONDS = 1.0
+"""How often changes that another process wrote are looked for."""
 AGAIN_SECONDS = 1.0
 
 log = logging.getLogger("stoker.controller")
 
 
 class ClusterController:
-    def __init__(self, store: Store, engine: Engine, cluster_id: str, clock: Clock, randomness: Randomness) -> None:
+    def __init__(
+        self,
+        store: Store,
+        engine: Engine,
+        cluster_id: str,
+        clock: Clock,
+        randomness: Randomness,
+        signal: Signal,
+        log_limit_bytes: int,
+    ) -> None:
         self._store = store
         self._engine = engine
         self._cluster_id = cluster_id
         self._clock = clock
-        self._changed = asyncio.Event()
+        self._signal = signal
         self._queue_due = asyncio.Event()
         self._queue = QueueLoop(store, cluster_id, clock, randomness)
-        self._reconciler = Reconciler(store, engine, clock, self._changed)
+        self._logs = LogCollector(store, engine, clock, log_limit_bytes)
+        self._reconciler = Reconciler(store, engine, clock, self._logs, signal, randomness)
         self._queue_at: int | None = None
         self._seen_change = 0
-
-    def wake(self) -> None:
-        """Something was written that may concern this cluster."""
-        self._changed.set()
 
     async def run(self) -> None:
         self._seen_change = await self._store.read(changes.last)
         async with asyncio.TaskGroup() as group:
-            for loop in (self._observe, self._follow_changes, self._plan, self._ring):
+            for loop in (self._observe, self._follow_changes, self._plan, self._ring, self._logs.run):
                 group.create_task(self._forever(loop))
             group.create_task(self._reconciler.run())
 
@@ -66,6 +76,7 @@ class ClusterController:
             self._note_pods(report)
             await self._reconciler.touch(*touched)
             self._queue_due.set()
+            self._signal.notify()
 
     def _note_pods(self, report: Observation) -> None:
         if isinstance(report, Everything):
@@ -90,17 +101,22 @@ class ClusterController:
 
     async def _follow_changes(self) -> None:
         """Touch what was changed by anyone: a stop, an edit, a new workload."""
-        while True:
-            await self._wait(self._changed, IDLE_SECONDS)
-            while rows := await self._store.read(lambda tx: changes.since(tx, self._seen_change)):
+        with self._signal.listening() as listener:
+            while True:
+                rows = await self._store.peek(lambda tx: changes.since(tx, self._seen_change))
+                if not rows:
+                    await listener.wait(CHANGES_SECONDS)
+                    continue
                 self._seen_change = rows[-1].seq
                 await self._reconciler.touch(*dict.fromkeys(row.workload_uid for row in rows))
-            self._queue_due.set()
+                self._queue_due.set()
 
     async def _plan(self) -> None:
         while True:
             outcome = await self._queue.round()
             await self._reconciler.touch(*outcome.touched)
+            if outcome.touched:
+                self._signal.notify()
             await self._wait(self._queue_due, self._seconds_until(outcome.again_at))
 
     async def _ring(self) -> None:

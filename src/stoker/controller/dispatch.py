@@ -6,7 +6,7 @@ or all that is needed to go on.
 
 from collections.abc import Sequence
 
-from stoker.controller.view import free_devices
+from stoker.controller.view import free_devices, holders
 from stoker.domain.lifecycle import Placed, transition
 from stoker.domain.names import Randomness, new_uuid
 from stoker.domain.node import Node
@@ -43,7 +43,7 @@ def dispatch(
     change = transition(workload, Placed(at))
     after = change.workload if change else workload
     known = {node.name: node for node in nodes.of_cluster(transaction, cluster_id)}
-    held = pods.held_with_resources(transaction, cluster_id, set(places))
+    held = holders(pods.held(transaction, cluster_id))
     made: list[Pod] = []
     for rank, name in zip(ranks, places, strict=True):
         devices = choose_devices(known.get(name), held, after.spec.resources)
@@ -57,26 +57,27 @@ def dispatch(
             revision=after.revision,
             rank=rank,
             node=name,
+            resources=after.spec.resources,
             devices=devices,
             created_at=at,
         )
         made.append(pod)
-        held.append((pod, after.spec.resources))
+        held.append(pod)
     if change is not None:
         workloads.apply(transaction, workload, change)
     for pod in made:
         pods.add(transaction, cluster_id, pod)
-        pods.allocate(transaction, cluster_id, _allocations(pod, known[pod.node], after.spec.resources, at))
+        pods.allocate(transaction, cluster_id, allocations(pod, known[pod.node], at))
     return True
 
 
-def choose_devices(node: Node | None, held: Sequence[tuple[Pod, Resources]], each: Resources) -> tuple[int, ...] | None:
+def choose_devices(node: Node | None, held: Sequence[Pod], each: Resources) -> tuple[int, ...] | None:
     """Free devices of the node for one pod; None when there are too few."""
     if node is None:
         return None
     if not each.gpu_milli:
         return ()
-    free = free_devices(node, [pair for pair in held if pair[0].node == node.name])
+    free = free_devices(node, [pod for pod in held if pod.node == node.name])
     if each.gpu_milli < MILLI:
         fitting = sorted((milli, index) for index, milli in free.items() if milli >= each.gpu_milli)
         return (fitting[0][1],) if fitting else None
@@ -85,8 +86,32 @@ def choose_devices(node: Node | None, held: Sequence[tuple[Pod, Resources]], eac
     return tuple(whole[:wanted]) if len(whole) >= wanted else None
 
 
-def _allocations(pod: Pod, node: Node, each: Resources, at: int) -> list[Allocation]:
-    models = {device.index: device.model for device in node.devices}
+def succeed(
+    transaction: Transaction, workload: Workload, followed: Sequence[Pod], at: int, randomness: Randomness
+) -> None:
+    """Pods of the present revision in the places of older ones; each holds its GPUs once the older one has gone."""
+    for old in followed:
+        pods.add(
+            transaction,
+            workload.cluster_id,
+            Pod(
+                uid=new_uuid(randomness),
+                workload_uid=workload.uid,
+                name=pod_name(workload, old.rank),
+                attempt=workload.attempt,
+                revision=workload.revision,
+                rank=old.rank,
+                node=old.node,
+                resources=workload.spec.resources,
+                devices=old.devices[: -(-workload.spec.resources.gpu_milli // MILLI)],
+                created_at=at,
+            ),
+        )
+
+
+def allocations(pod: Pod, node: Node | None, at: int) -> list[Allocation]:
+    """What a pod holds from now on."""
+    models = {device.index: device.model for device in node.devices} if node else {}
     return [
         Allocation(
             pod_uid=pod.uid,
@@ -94,7 +119,7 @@ def _allocations(pod: Pod, node: Node, each: Resources, at: int) -> list[Allocat
             workload_uid=pod.workload_uid,
             node=pod.node,
             model=models.get(index, ""),
-            gpu_milli=min(each.gpu_milli, MILLI),
+            gpu_milli=min(pod.resources.gpu_milli, MILLI),
             from_at=at,
         )
         for index in pod.devices

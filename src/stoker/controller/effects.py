@@ -1,18 +1,23 @@
 """What an engine is asked to run for a workload: the order, with everything each pod is told in its environment."""
 
-from collections.abc import Sequence
+import zlib
+from collections.abc import Mapping, Sequence
 
-from stoker.domain.workload import Kind, Pod, Workload
+from stoker.domain.node import Node
+from stoker.domain.workload import Pod, Workload
 from stoker.engines.base import Order, PodOrder
-from stoker.engines.environment import PodPlace, pod_env
+from stoker.engines.environment import pod_env
 
 GRACE_SECONDS = 30.0
+FIRST_PORT = 20_000
+PORTS = 10_000
 
 
-def order_of(workload: Workload, workspace: str, pods: Sequence[Pod], addresses: dict[str, str]) -> Order:
+def order_of(workload: Workload, pods: Sequence[Pod], nodes: Mapping[str, Node]) -> Order:
     """The pods of the present attempt and revision, as an engine runs them."""
     spec = workload.spec
-    master = addresses.get(pods[0].node, "") if pods else ""
+    first = nodes.get(pods[0].node)
+    master_address = first.address if first else ""
     return Order(
         workload_uid=workload.uid,
         slug=workload.slug,
@@ -23,33 +28,7 @@ def order_of(workload: Workload, workspace: str, pods: Sequence[Pod], addresses:
         image=spec.image,
         entry_point=spec.entry_point,
         resources=spec.resources,
-        pods=tuple(
-            PodOrder(
-                uid=pod.uid,
-                name=pod.name,
-                rank=pod.rank,
-                node=pod.node,
-                devices=pod.devices,
-                env=pod_env(
-                    PodPlace(
-                        workload_id=workload.slug,
-                        kind=workload.kind,
-                        workspace=workspace,
-                        pod_name=pod.name,
-                        node_name=pod.node,
-                        rank=pod.rank,
-                        world_size=spec.replicas,
-                        master_address=master,
-                        master_port=0,
-                        devices=pod.devices,
-                        port=pod.port,
-                    ),
-                    spec.env,
-                ).variables,
-                port=pod.port,
-            )
-            for pod in pods
-        ),
+        pods=tuple(_pod_order(workload, pod, nodes.get(pod.node), master_address) for pod in pods),
         labels=spec.labels,
         service=spec.service,
         restart=not workload.kind.ends,
@@ -58,6 +37,20 @@ def order_of(workload: Workload, workspace: str, pods: Sequence[Pod], addresses:
     )
 
 
-def main_container(kind: Kind) -> str:
-    """What the container that does the work is called."""
-    return "pytorch" if kind in {Kind.PYTORCH_JOB, Kind.AUTHORING} else "main"
+def meeting_port(workload: Workload) -> int:
+    """Where the ranks of an attempt meet: the same for all of them, another one for the next attempt."""
+    return FIRST_PORT + zlib.crc32(f"{workload.uid}/{workload.attempt}".encode()) % PORTS
+
+
+def _pod_order(workload: Workload, pod: Pod, node: Node | None, master_address: str) -> PodOrder:
+    models = {device.index: device.model for device in node.devices} if node else {}
+    told = pod_env(
+        workload,
+        pod,
+        master_address=master_address,
+        master_port=meeting_port(workload),
+        gpu_model=models.get(pod.devices[0], "") if pod.devices else "",
+    )
+    return PodOrder(
+        uid=pod.uid, name=pod.name, rank=pod.rank, node=pod.node, devices=pod.devices, env=told.env, port=pod.port
+    )

@@ -32,6 +32,12 @@ class Start(Struct, frozen=True):
     pods: tuple[Pod, ...]
 
 
+class Succeed(Struct, frozen=True):
+    """The present revision takes the places of these pods of an older one."""
+
+    followed: tuple[Pod, ...]
+
+
 class End(Struct, frozen=True):
     """The engine has to end the pods of the attempt; those it never had are over already."""
 
@@ -42,7 +48,7 @@ class LetGo(Struct, frozen=True):
     """The engine need not hold what is left of the attempt."""
 
 
-Step = Happened | Start | End | LetGo
+Step = Happened | Start | Succeed | End | LetGo
 
 
 def judge(workload: Workload, pods: Sequence[Pod], had: Set[str], now: int) -> Step | None:
@@ -61,13 +67,29 @@ def judge(workload: Workload, pods: Sequence[Pod], had: Set[str], now: int) -> S
     event = _ending(workload, pods, alive, now) if workload.kind.ends else _keeping(workload, pods, now)
     if event is not None:
         return Happened(event)
-    return Start(latest(pods, workload.revision))
+    if followed := predecessors(workload, alive):
+        return Succeed(followed)
+    wanted = tuple(pod for pod in latest(pods, workload.revision) if pod.rank < workload.spec.replicas)
+    return Start(wanted) if len(wanted) == workload.spec.replicas else None
 
 
 def latest(pods: Sequence[Pod], revision: int) -> tuple[Pod, ...]:
     """The newest pod of each rank at this revision."""
     newest = {pod.rank: pod for pod in pods if pod.revision == revision}
     return tuple(newest[rank] for rank in sorted(newest))
+
+
+def predecessors(workload: Workload, held: Sequence[Pod]) -> tuple[Pod, ...]:
+    """Of something that rolls, the older pods whose places the present revision can take and has not taken yet."""
+    if not workload.kind.rolls:
+        return ()
+    taken = {pod.rank for pod in held if pod.revision == workload.revision}
+    older = {pod.rank: pod for pod in held if pod.revision < workload.revision and not pod.phase.ended}
+    return tuple(
+        pod
+        for rank, pod in sorted(older.items())
+        if rank < workload.spec.replicas and rank not in taken and workload.spec.resources.fits(pod.resources)
+    )
 
 
 def timed_out(workload: Workload, now: int) -> bool:
@@ -108,9 +130,9 @@ def _ending(workload: Workload, pods: Sequence[Pod], alive: Sequence[Pod], now: 
 
 def _keeping(workload: Workload, pods: Sequence[Pod], now: int) -> Event | None:
     """Of something that is kept up: all of the present revision have to be ready."""
-    wanted = latest(pods, workload.revision)
-    up = [pod for pod in wanted if pod.phase is PodPhase.RUNNING and pod.ready]
-    if len(up) >= workload.spec.replicas and workload.phase is not Phase.RUNNING:
+    up = [pod for pod in latest(pods, workload.revision) if pod.phase is PodPhase.RUNNING and pod.ready]
+    settled = len(up) == workload.spec.replicas == sum(not pod.phase.ended for pod in pods)
+    if settled and workload.phase is not Phase.RUNNING:
         return PodsUp(now)
     if len(up) < workload.spec.replicas and workload.phase is Phase.RUNNING:
         return PodsShort(now, f"{len(up)} of {workload.spec.replicas} pods are up")
@@ -121,7 +143,6 @@ def why(pod: Pod) -> str:
     """How a pod ended, in a sentence."""
     if pod.phase is PodPhase.LOST:
         return pod.message or f"pod {pod.name} was lost with its node"
-    detail = f": {pod.message}" if pod.message else ""
     if pod.signal:
-        return f"pod {pod.name} was killed by signal {pod.signal} (exit code {128 + pod.signal}){detail}"
-    return f"pod {pod.name} exited with code {pod.exit_code}{detail}"
+        return f"pod {pod.name} was killed by signal {pod.signal} (exit code {128 + pod.signal}); {pod.message}"
+    return f"pod {pod.name} exited with code {pod.exit_code}"

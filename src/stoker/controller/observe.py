@@ -4,9 +4,10 @@ from collections.abc import Iterable
 
 from msgspec import structs
 
+from stoker.controller.dispatch import allocations
 from stoker.domain.workload import Pod, PodPhase
 from stoker.engines.base import PodSeen
-from stoker.store import pods
+from stoker.store import nodes, pods, workloads
 from stoker.store.base import Transaction
 
 
@@ -32,7 +33,7 @@ def record_pods(transaction: Transaction, seen: Iterable[PodSeen], at: int) -> s
         if after != pod:
             pods.replace(transaction, after)
             if after.phase.ended:
-                pods.release(transaction, pod.uid, after.ended_at or at)
+                release(transaction, after, after.ended_at or at)
             touched.add(pod.workload_uid)
     return touched
 
@@ -43,9 +44,22 @@ def record_missing(transaction: Transaction, missing: Iterable[Pod], at: int, me
     for pod in missing:
         lost = structs.replace(pod, phase=PodPhase.LOST, ready=False, message=message, ended_at=at)
         pods.replace(transaction, lost)
-        pods.release(transaction, pod.uid, at)
+        release(transaction, lost, at)
         touched.add(pod.workload_uid)
     return touched
+
+
+def release(transaction: Transaction, pod: Pod, at: int) -> None:
+    """Its room is free, or belongs from now on to the pod that takes its place."""
+    pods.release(transaction, pod.uid, at)
+    for successor in pods.of_attempt(transaction, pod.workload_uid, pod.attempt):
+        if successor.rank == pod.rank and successor.revision > pod.revision and not successor.phase.ended:
+            workload = workloads.find(transaction, pod.workload_uid)
+            if workload is not None and successor.devices:
+                known = nodes.named(transaction, workload.cluster_id, {successor.node})
+                held = allocations(successor, known.get(successor.node), at)
+                pods.allocate(transaction, workload.cluster_id, held)
+            return
 
 
 def _end(report: PodSeen, at: int) -> int | None:

@@ -11,7 +11,8 @@ from stoker.controller.view import Cluster, missing_ranks, read_cluster, snapsho
 from stoker.domain.clock import Clock
 from stoker.domain.lifecycle import DependencyFailed, Event, Preempted, transition
 from stoker.domain.names import Randomness
-from stoker.scheduler.plan import Plan, plan
+from stoker.scheduler.decisions import Plan
+from stoker.scheduler.planner import plan
 from stoker.store import workloads
 from stoker.store.base import Store, Transaction
 
@@ -58,7 +59,7 @@ class QueueLoop:
         touched += [
             failure.uid
             for failure in made.failures
-            if _go_through(transaction, cluster, failure.uid, DependencyFailed(now, failure.message))
+            if _go_through(transaction, cluster, failure.uid, DependencyFailed(now, failure.reason))
         ]
         workloads.set_waiting(transaction, _new_reasons(cluster, made))
         return touched

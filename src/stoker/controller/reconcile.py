@@ -6,21 +6,26 @@ depends on having seen every step: after a crash everything is touched once, and
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
 from stoker.controller.alarms import Alarms
+from stoker.controller.dispatch import succeed
 from stoker.controller.effects import order_of
-from stoker.controller.judge import End, Happened, LetGo, Start, judge, next_look
+from stoker.controller.judge import End, Happened, LetGo, Start, Succeed, judge, next_look
+from stoker.controller.logs import LogCollector
 from stoker.controller.observe import record_missing
 from stoker.domain.clock import Clock
 from stoker.domain.errors import StokerError
 from stoker.domain.lifecycle import Event, transition
+from stoker.domain.names import Randomness
+from stoker.domain.node import Node
 from stoker.domain.workload import Pod, Workload
 from stoker.engines.base import Engine
-from stoker.store import nodes, pods, workloads, workspaces
+from stoker.store import nodes, pods, workloads
 from stoker.store.base import Store, Transaction
+from stoker.store.signal import Signal
 
 WORKERS = 16
 GRACE_SECONDS = 30.0
@@ -34,16 +39,19 @@ class State(Struct, frozen=True):
 
     workload: Workload
     pods: Sequence[Pod]
-    workspace: str
-    addresses: dict[str, str]
+    nodes: Mapping[str, Node]
 
 
 class Reconciler:
-    def __init__(self, store: Store, engine: Engine, clock: Clock, changed: asyncio.Event) -> None:
+    def __init__(
+        self, store: Store, engine: Engine, clock: Clock, logs: LogCollector, signal: Signal, randomness: Randomness
+    ) -> None:
         self._store = store
         self._engine = engine
         self._clock = clock
-        self._changed = changed
+        self._logs = logs
+        self._signal = signal
+        self._randomness = randomness
         self._touched: dict[str, None] = {}
         self._busy: set[str] = set()
         self._work = asyncio.Condition()
@@ -101,15 +109,19 @@ class Reconciler:
                 case Happened(event):
                     if not await self._store.write(lambda tx, e=event: _go_through(tx, uid, e)):
                         return
-                    self._changed.set()
+                    self._signal.notify()
                 case Start(wanted):
                     await self._start(state, wanted)
                     return
+                case Succeed(followed):
+                    await self._store.write(
+                        lambda tx, w=workload, f=followed, at=now: succeed(tx, w, f, at, self._randomness)
+                    )
                 case End(never_had):
                     if not await self._end(workload, never_had):
                         return
                 case LetGo():
-                    await self._let_go(workload)
+                    await self._let_go(state)
                     return
                 case None:
                     return
@@ -119,7 +131,7 @@ class Reconciler:
         version = (workload.attempt, workload.revision, frozenset(pod.uid for pod in wanted))
         if not wanted or self._started.get(workload.uid) == version:
             return
-        await self._engine.apply(order_of(workload, state.workspace, wanted, state.addresses))
+        await self._engine.apply(order_of(workload, wanted, state.nodes))
         self._started[workload.uid] = version
 
     async def _end(self, workload: Workload, never_had: Sequence[Pod]) -> bool:
@@ -133,7 +145,12 @@ class Reconciler:
             await self._store.write(lambda tx: record_missing(tx, unknown, at, "it was ended before it began"))
         return bool(unknown)
 
-    async def _let_go(self, workload: Workload) -> None:
+    async def _let_go(self, state: State) -> None:
+        workload = state.workload
+        held = [pod for pod in state.pods if pod.uid in self.had]
+        if not held:
+            return
+        await self._logs.finish(held)
         self._started.pop(workload.uid, None)
         self._ended.pop(workload.uid, None)
         await self._engine.forget(workload.uid, workload.attempt)
@@ -143,13 +160,8 @@ def _state(transaction: Transaction, uid: str) -> State | None:
     workload = workloads.find(transaction, uid)
     if workload is None:
         return None
-    workspace = workspaces.get(transaction, workload.workspace_id)
     held = pods.of_attempt(transaction, uid, workload.attempt)
-    known = {pod.node for pod in held}
-    addresses = {
-        node.name: node.address for node in nodes.of_cluster(transaction, workload.cluster_id) if node.name in known
-    }
-    return State(workload, held, workspace.name if workspace else "", addresses)
+    return State(workload, held, nodes.named(transaction, workload.cluster_id, {pod.node for pod in held}))
 
 
 def _go_through(transaction: Transaction, uid: str, event: Event) -> bool:

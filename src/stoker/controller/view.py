@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from stoker.controller.judge import latest
+from stoker.controller.judge import latest, predecessors
 from stoker.domain.node import Node
 from stoker.domain.resources import MILLI, Resources
 from stoker.domain.workload import Phase, Pod, Workload
@@ -44,7 +44,7 @@ def read_cluster(transaction: Transaction, cluster_id: str) -> Cluster:
 
 def snapshot(cluster: Cluster, now: int) -> Snapshot:
     """The same, as the scheduler wants it."""
-    on_node = held_by_node(cluster)
+    on_node = by_node(pod for held in cluster.pods.values() for pod in held)
     return Snapshot(
         now=now,
         nodes=tuple(_room(node, on_node.get(node.name, ())) for node in cluster.nodes.values()),
@@ -55,44 +55,53 @@ def snapshot(cluster: Cluster, now: int) -> Snapshot:
             if (ranks := missing_ranks(workload, cluster.pods.get(workload.uid, ())))
         ),
         placed=tuple(
-            _placed(cluster.workloads[uid], held) for uid, held in cluster.pods.items() if uid in cluster.workloads
+            _placed(cluster.workloads[uid], holders(held))
+            for uid, held in cluster.pods.items()
+            if uid in cluster.workloads
         ),
     )
 
 
 def missing_ranks(workload: Workload, held: Sequence[Pod]) -> tuple[int, ...]:
-    """The ranks that have no pod and want one: all of a queued workload, some of one that is kept up."""
+    """The ranks that want a place: all of a queued workload, of one that is kept up those that have none."""
     if workload.phase.queued:
         return tuple(range(workload.spec.replicas))
     if not workload.kind.rolls or workload.phase.ended or workload.phase.leaving or workload.then is not None:
         return ()
     there = {pod.rank for pod in latest(held, workload.revision) if not pod.phase.ended}
+    there |= {pod.rank for pod in predecessors(workload, held)}
     return tuple(rank for rank in range(workload.spec.replicas) if rank not in there)
 
 
-def free_devices(node: Node, held: Iterable[tuple[Pod, Resources]]) -> dict[int, int]:
+def holders(held: Iterable[Pod]) -> list[Pod]:
+    """The pods that take up room: a successor does so only when the one it follows has gone."""
+    first: dict[tuple[str, int], Pod] = {}
+    for pod in sorted(held, key=lambda pod: (pod.revision, pod.created_at)):
+        first.setdefault((pod.workload_uid, pod.rank), pod)
+    return list(first.values())
+
+
+def by_node(held: Iterable[Pod]) -> Mapping[str, Sequence[Pod]]:
+    """The pods that take up room on each node."""
+    found: dict[str, list[Pod]] = defaultdict(list)
+    for pod in holders(held):
+        found[pod.node].append(pod)
+    return found
+
+
+def free_devices(node: Node, held: Iterable[Pod]) -> dict[int, int]:
     """The free milli-GPUs of each healthy device of a node."""
     free = {device.index: MILLI for device in node.devices if not device.fault}
-    for pod, each in held:
-        share = min(each.gpu_milli, MILLI)
+    for pod in held:
+        share = min(pod.resources.gpu_milli, MILLI)
         for index in pod.devices:
             if index in free:
                 free[index] -= share
     return free
 
 
-def held_by_node(cluster: Cluster) -> Mapping[str, Sequence[tuple[Pod, Resources]]]:
-    """The pods on each node, with what each of them asked for."""
-    found: dict[str, list[tuple[Pod, Resources]]] = defaultdict(list)
-    for uid, held in cluster.pods.items():
-        if (workload := cluster.workloads.get(uid)) is not None:
-            for pod in held:
-                found[pod.node].append((pod, workload.spec.resources))
-    return found
-
-
-def _room(node: Node, held: Sequence[tuple[Pod, Resources]]) -> NodeRoom:
-    used = sum((each for _, each in held), Resources())
+def _room(node: Node, held: Sequence[Pod]) -> NodeRoom:
+    used = sum((pod.resources for pod in held), Resources())
     free = free_devices(node, held)
     return NodeRoom(
         name=node.name,
@@ -136,7 +145,7 @@ def _placed(workload: Workload, held: Sequence[Pod]) -> Placed:
         priority=workload.priority,
         placed_at=min(pod.created_at for pod in held),
         nodes=tuple(pod.node for pod in held),
-        each=workload.spec.resources,
+        each=held[0].resources,
         preemptible=workload.preemptible,
         leaving=workload.phase.leaving or workload.then is not None,
     )

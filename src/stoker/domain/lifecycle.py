@@ -339,7 +339,11 @@ def _gone(workload: Workload, event: PodsGone) -> Change:
 
 def _replaced(workload: Workload, event: Replaced) -> Change:
     message = f"changed by {event.by}"
-    worded = structs.replace(workload, spec=event.spec, revision=workload.revision + 1)
+    only_more_or_fewer = workload.kind.rolls and event.spec == structs.replace(
+        workload.spec, replicas=event.spec.replicas
+    )
+    revision = workload.revision if only_more_or_fewer else workload.revision + 1
+    worded = structs.replace(workload, spec=event.spec, revision=revision)
     if workload.phase.queued:
         kept = structs.replace(worded, version=workload.version + 1)
         return _with(kept, ConditionType.QUEUED, "Changed", message, event.at)

@@ -45,6 +45,17 @@ class MonitoringAccess(StrEnum):
     OPEN = "open"
 
 
+class Containment(StrEnum):
+    AUTO = "auto"
+    NAMESPACES = "namespaces"
+    SUBREAPER = "subreaper"
+
+
+class LocalTrust(StrEnum):
+    ADMINS = "admins"
+    SHARED = "shared"
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What an operator can choose. Upper limits keep every product with milliseconds inside 64 bits."""
 
@@ -99,6 +110,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     token_seconds: Annotated[
         int, Meta(ge=3600, le=3660 * _DAY, description="How long an application's token lasts.")
     ] = 86_400
+    gpus: Annotated[
+        int,
+        Meta(ge=-1, le=1024, description="Pretend GPUs of this machine, for tests; -1 means those that are there."),
+    ] = -1
+    containment: Annotated[
+        Containment, Meta(description="How local jobs are kept apart; auto takes the strongest this machine allows.")
+    ] = Containment.AUTO
+    local_trust: Annotated[
+        LocalTrust,
+        Meta(description="Who may run local jobs where they cannot be kept from the platform: admins, or everyone."),
+    ] = LocalTrust.ADMINS
+    log_days: Annotated[int, Meta(ge=1, le=36_600, description="How long what workloads print is kept.")] = 14
+    log_limit_bytes: Annotated[
+        int, Meta(ge=2**16, le=2**40, description="How much of what one pod prints is kept; the oldest goes first.")
+    ] = 268_435_456
     audit_days: Annotated[
         int, Meta(ge=0, le=36_600, description="How long audit records are kept; 0 means for ever.")
     ] = 365

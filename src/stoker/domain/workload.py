@@ -213,6 +213,7 @@ class Pod(Struct, frozen=True, kw_only=True):
     revision: int
     rank: int
     node: str
+    resources: Resources
     devices: tuple[int, ...] = ()
     phase: PodPhase = PodPhase.PENDING
     ready: bool = False

@@ -11,6 +11,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from stoker.domain.node import Node
+from stoker.domain.reach import LogLine, Terminal
 from stoker.domain.resources import Resources
 from stoker.domain.workload import Kind, PodPhase, Service
 
@@ -94,38 +95,6 @@ class Changes(Struct, frozen=True):
 
 
 Observation = Everything | Changes
-
-
-class LogLine(Struct, frozen=True):
-    """`position` is where the next line begins: reading can go on from there."""
-
-    at: int
-    text: str
-    position: int
-
-
-class Terminal(Protocol):
-    """A command that runs in a pod, with a keyboard."""
-
-    async def read(self) -> bytes:
-        """What it printed; empty at the end."""
-        ...
-
-    async def write(self, data: bytes) -> None: ...
-
-    async def end_input(self) -> None:
-        """There is nothing more to write: the command reads an end of file."""
-        ...
-
-    async def resize(self, columns: int, rows: int) -> None: ...
-
-    async def exit_code(self) -> int:
-        """Waits for the end; 128 + n for signal n."""
-        ...
-
-    async def close(self) -> None:
-        """Let go; a command that still runs is ended."""
-        ...
 
 
 class Engine(Protocol):

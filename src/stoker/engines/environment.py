@@ -17,9 +17,7 @@ class PodEnv(Struct, frozen=True):
     overridden: tuple[str, ...] = ()
 
 
-def pod_env(
-    workload: Workload, pod: Pod, *, master_address: str, master_port: int, gpu_model: str = ""
-) -> PodEnv:
+def pod_env(workload: Workload, pod: Pod, *, master_address: str, master_port: int, gpu_model: str = "") -> PodEnv:
     """What a pod is told about itself and its peers. `gpu_model` is that of the devices it was given."""
     gpus = -(-workload.spec.resources.gpu_milli // MILLI)
     ours = _ranks(workload, pod, master_address, master_port, gpus) | _visible(pod.devices, gpus, gpu_model)

@@ -9,6 +9,8 @@ from stoker.domain.resources import NONE, Resources
 from stoker.scheduler.reasons import Resource
 from stoker.scheduler.room import BOUNDLESS
 
+EVERYTHING = Resources(1, 1, 1)
+
 
 class Account:
     __slots__ = ("leaving", "limit", "planned", "quota", "used")
@@ -36,20 +38,13 @@ class Account:
         """The same once all that leaves has left, and `freed` besides."""
         return _within(ask, self.used - self.leaving - freed, self.limit)
 
-    @property
-    def over(self) -> bool:
-        """Whether what is placed and stays is more than the quota."""
-        return not (self.used - self.leaving - self.planned).fits(self.limit)
+    def excess(self) -> Resources:
+        """What is placed and stays, over the quota; less than nothing where there is quota left."""
+        return self.used - self.leaving - self.planned - self.limit
 
-    def borrows(self, held: Resources, freed: Resources = NONE) -> bool:
-        """Whether what holds this much is there on borrowed room: its workspace is over its quota of it."""
-        kept = self.used - self.leaving - self.planned - freed
-        limit = self.limit
-        return (
-            (kept.gpu_milli > limit.gpu_milli and held.gpu_milli > 0)
-            or (kept.cpu_milli > limit.cpu_milli and held.cpu_milli > 0)
-            or (kept.memory_bytes > limit.memory_bytes and held.memory_bytes > 0)
-        )
+    @property
+    def is_over(self) -> bool:
+        return borrows(EVERYTHING, self.excess())
 
     def share(self, cluster: Resources) -> float:
         """The largest part used of any of its quotas; without a quota, of the cluster."""
@@ -68,6 +63,15 @@ class Account:
             if asked and held + asked > owed:
                 return resource, asked, held, owed
         return None
+
+
+def borrows(held: Resources, excess: Resources) -> bool:
+    """Whether what holds this much is there on borrowed room: its workspace is over its quota of some of it."""
+    return (
+        (excess.gpu_milli > 0 and held.gpu_milli > 0)
+        or (excess.cpu_milli > 0 and held.cpu_milli > 0)
+        or (excess.memory_bytes > 0 and held.memory_bytes > 0)
+    )
 
 
 def _limit(quota: int | None) -> int:

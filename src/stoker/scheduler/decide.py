@@ -8,15 +8,12 @@ moment, and the same snapshot always gives the same plan. In its turn a workspac
 line that can start.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from heapq import heapify, heappop, heappush
 
-from stoker.scheduler.desk import Desk
-from stoker.scheduler.fit import pack
-from stoker.scheduler.line import Shape
+from stoker.scheduler.desk import Desk, When
 from stoker.scheduler.preemption import make_room
-from stoker.scheduler.room import slots
-from stoker.scheduler.snapshot import Waiting
+from stoker.scheduler.search import search
 from stoker.scheduler.turn import Turn
 
 
@@ -44,7 +41,8 @@ def _serve(desk: Desk, turn: Turn) -> None:
         if turn.next_borrows() and not turn.borrowing:
             return
         waiting, shape = turn.waiting, turn.shape
-        nodes = find(desk, waiting, shape) if shape.preemptible or turn.account.within(shape.total) else None
+        may = shape.preemptible or turn.account.within(shape.total)
+        nodes = search(desk, When.NOW, waiting, shape) if may else None
         if nodes is not None:
             desk.start(waiting, nodes)
             turn.go_on()
@@ -53,26 +51,3 @@ def _serve(desk: Desk, turn: Turn) -> None:
         turn.pass_by(promised)
         if promised:
             return
-
-
-def find(desk: Desk, waiting: Waiting, shape: Shape) -> Sequence[str] | None:
-    """Where a workload can start now."""
-    if shape.specified_nodes:
-        names = desk.named(waiting)
-        return names if all(_free(desk, shape, name) for name in names) else None
-    where = (shape.pools, shape.tolerate_all)
-    if desk.no_room.cover(where, shape.ask):
-        return None
-    for pool in shape.pools:
-        found = pack(desk.now, desk.now.of_pool(pool, shape.tolerate_all), shape.each, shape.replicas)
-        if found is not None:
-            return sorted(found)
-    desk.no_room.add(where, shape.ask)
-    return None
-
-
-def _free(desk: Desk, shape: Shape, name: str) -> bool:
-    home = desk.now.homes.get(name)
-    if home is None or not (home[1] or shape.tolerate_all):
-        return False
-    return slots(desk.now.rooms[name], shape.each) >= 1

@@ -1,40 +1,60 @@
 """A plan under way: what is free now, what will be free once those who leave have left, and what is promised.
 
-`now` is the room that can be used at once. `later` holds the nodes where that is not the whole story: somebody is
-leaving, or somebody waits for what is left. What is promised later is not given away now.
+`now` is the room that can be used at once; `later` the room there will be. What is promised later is not given away
+now. All of it only shrinks, but for `later` when somebody is asked to leave.
 """
 
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from enum import Enum
 
-from stoker.domain.resources import Resources
-from stoker.scheduler.holders import Candidates, Holders, held_by, pods_of
+from stoker.domain.resources import NONE, Resources
+from stoker.scheduler.holders import Holders, Row, held_by, offer_of, pods_of
+from stoker.scheduler.hope import Hope
 from stoker.scheduler.nodes import Nodes
 from stoker.scheduler.refusals import Refusals
-from stoker.scheduler.room import Room, both, device_for, give, take_on
+from stoker.scheduler.room import both, device_for, give, take_on
 from stoker.scheduler.snapshot import Placed, Waiting
 
 
+class When(Enum):
+    """Which room is meant: there at once, there when those who leave have left, or there if all left who could."""
+
+    NOW = 0
+    LATER = 1
+    HOPED = 2
+
+
 class Desk:
-    def __init__(self, nodes: Nodes, holders: Holders, cluster: Resources) -> None:
+    def __init__(self, nodes: Nodes, holders: Holders, hope: Hope, cluster: Resources) -> None:
         self.now = nodes.copy()
+        self.later = self.now
         self.holders = holders
+        self.hope = hope
         self.cluster = cluster
         self.accounts = {workspace_id: account.copy() for workspace_id, account in holders.accounts.items()}
-        self.later: dict[str, Room] = {}
+        self.yielding = holders.yielding.copy()
         self.leavers: dict[str, set[str]] = {}
         self.started: dict[str, tuple[str, ...]] = {}
         self.preempted: dict[str, str] = {}
         self.promised: dict[str, tuple[str, ...]] = {}
-        self.candidates: dict[tuple[int, int], Candidates] = {}
-        self.no_room = Refusals()
-        self.no_victims = Refusals()
+        self.refusals = Refusals()
+        self._own: dict[tuple[int, int], tuple[Row, Resources]] = {}
+        self._over: dict[int, Row] | None = None
         self._named: dict[str, tuple[str, ...]] = {}
         self._fresh = -(1 << 20)
         for placed in holders.leaving.values():
             self._vacate(placed)
 
-    def room_later(self, name: str) -> Room:
-        return self.later.get(name) or self.now.rooms[name]
+    def room(self, when: When) -> Nodes:
+        match when:
+            case When.NOW:
+                return self.now
+            case When.LATER:
+                return self.later
+            case When.HOPED:
+                return self.hope.nodes
 
     def named(self, waiting: Waiting) -> tuple[str, ...]:
         """The nodes it names. When some of its pods are there already, those nodes first that have none."""
@@ -47,24 +67,44 @@ class Desk:
             self._named[waiting.uid] = tuple(sorted(names, key=there.__contains__)[: waiting.replicas])
         return self._named[waiting.uid]
 
+    def own_yielding(self, workspace_id: int, priority: int) -> tuple[Row, Resources]:
+        """What a workspace would give up itself for something of this priority, and how much that is."""
+        key = (workspace_id, priority)
+        if key not in self._own:
+            row = self.yielding.get(workspace_id, []) if self.holders.queue(workspace_id).preemption else []
+            own = row[: bisect_left(row, priority, key=lambda offer: offer[1].priority)]
+            self._own[key] = (own, sum((held for _, _, held in own), NONE))
+        return self._own[key]
+
+    def borrowers(self, workspace_id: int) -> dict[int, Row]:
+        """What others would have to give up: the preemptible workloads of workspaces over their quota."""
+        if self._over is None:
+            self._over = {other: row for other, row in self.yielding.items() if row and self.accounts[other].is_over}
+        return {other: row for other, row in self._over.items() if other != workspace_id}
+
     def start(self, waiting: Waiting, nodes: Sequence[str]) -> None:
         """Place a workload now."""
-        for name in nodes:
-            room = self.now.rooms[name]
-            device = device_for(room, waiting.each, self._next())
-            self.now.set_room(name, take_on(room, waiting.each, device))
-            if name in self.later:
-                self.later[name] = take_on(self.later[name], waiting.each, device)
+        each = waiting.each
+        for name, pods in Counter(nodes).items():
+            room, later = self.now.rooms[name], self.later.rooms[name]
+            for _ in range(pods):
+                device = device_for(room, each, self._next())
+                room, later = take_on(room, each, device), take_on(later, each, device)
+            self.now.set_room(name, room)
+            if self.later is not self.now:
+                self.later.set_room(name, later)
         self.started[waiting.uid] = tuple(nodes)
         self._plan(waiting)
 
     def promise(self, waiting: Waiting, nodes: Sequence[str], victims: Iterable[Placed]) -> None:
         """Keep room on these nodes for a workload that starts when others have left."""
-        for name in nodes:
-            room = self.room_later(name)
-            device = device_for(room, waiting.each, self._next())
-            self.later[name] = take_on(room, waiting.each, device)
-            self.now.set_room(name, both(self.now.rooms[name], self.later[name]))
+        each = waiting.each
+        for name, pods in Counter(nodes).items():
+            later = self.later.rooms[name]
+            for _ in range(pods):
+                later = take_on(later, each, device_for(later, each, self._next()))
+            self.later.set_room(name, later)
+            self.now.set_room(name, both(self.now.rooms[name], later))
         awaited = {victim.uid for victim in victims}.union(*(self.leavers.get(name, ()) for name in nodes))
         self.promised[waiting.uid] = tuple(sorted(awaited))
         self._plan(waiting)
@@ -72,15 +112,23 @@ class Desk:
     def preempt(self, victim: Placed, for_uid: str) -> None:
         """Have a workload leave."""
         self.preempted[victim.uid] = for_uid
-        self.accounts[victim.workspace_id].leaving += held_by(victim)
+        held, workspace_id = held_by(victim), victim.workspace_id
+        self.accounts[workspace_id].leaving += held
+        row = self.yielding[workspace_id]
+        if row is self.holders.yielding[workspace_id]:
+            row = self.yielding[workspace_id] = row.copy()
+        del row[bisect_left(row, offer_of(victim))]
+        self._own.clear()
+        self._over = None
         self._vacate(victim)
-        # What it leaves may be more than was needed, so others may hope again.
-        self.no_victims = Refusals()
+        self.refusals.forget(When.LATER)
 
     def _vacate(self, placed: Placed) -> None:
+        if self.later is self.now:
+            self.later = self.now.copy()
         for name, device in pods_of(placed):
-            if name in self.now.rooms:
-                self.later[name] = give(self.room_later(name), placed.each, device)
+            if name in self.later.rooms:
+                self.later.set_room(name, give(self.later.rooms[name], placed.each, device))
                 self.leavers.setdefault(name, set()).add(placed.uid)
 
     def _plan(self, waiting: Waiting) -> None:

@@ -13,7 +13,9 @@ from stoker.scheduler.room import UNKNOWN
 from stoker.scheduler.snapshot import Placed, Queue
 
 Rank = tuple[int, int, int, int, str]
-Candidates = tuple[list[tuple[Rank, Placed]], Resources]
+Offer = tuple[Rank, Placed, Resources]
+"""A workload that may be given up, how soon, and what it holds."""
+Row = list[Offer]
 NO_QUEUE = Queue(0, "")
 """A workspace that nobody described: no quota, first in, first out."""
 
@@ -28,9 +30,9 @@ def pods_of(placed: Placed) -> Iterator[tuple[str, int]]:
     return zip(placed.nodes, devices, strict=True)
 
 
-def rank_of(placed: Placed) -> Rank:
+def offer_of(placed: Placed) -> Offer:
     held = held_by(placed)
-    return (placed.priority, -placed.placed_at, held.gpu_milli, held.cpu_milli, placed.uid)
+    return (placed.priority, -placed.placed_at, held.gpu_milli, held.cpu_milli, placed.uid), placed, held
 
 
 class Holders:
@@ -41,7 +43,7 @@ class Holders:
         self.leaving: dict[str, Placed] = {}
         self.queues: dict[int, Queue] = {}
         self.accounts: dict[int, Account] = {}
-        self.yielding: dict[int, list[tuple[Rank, Placed]]] = {}
+        self.yielding: dict[int, Row] = {}
 
     def account(self, workspace_id: int) -> Account:
         found = self.accounts.get(workspace_id)
@@ -60,13 +62,13 @@ class Holders:
             self.queues[queue.workspace_id] = queue
             self.account(queue.workspace_id).set_quota(queue.quota)
 
-    def change(self, changed: Iterable[Placed], gone: Iterable[str]) -> None:
-        """Take in workloads that are newly placed, that changed, or that hold nothing any more."""
-        for uid in gone:
-            self._remove(uid)
+    def change(self, changed: Iterable[Placed], gone: Iterable[str]) -> list[Placed]:
+        """Take in workloads that are newly placed, that changed, or that hold nothing any more. Gives what was."""
+        before = [self._remove(uid) for uid in gone]
         for placed in changed:
-            self._remove(placed.uid)
+            before.append(self._remove(placed.uid))
             self._add(placed)
+        return [placed for placed in before if placed is not None]
 
     def _add(self, placed: Placed) -> None:
         held, account = held_by(placed), self.account(placed.workspace_id)
@@ -76,12 +78,12 @@ class Holders:
             account.leaving += held
             self.leaving[placed.uid] = placed
         elif placed.preemptible:
-            insort(self.yielding.setdefault(placed.workspace_id, []), (rank_of(placed), placed))
+            insort(self.yielding.setdefault(placed.workspace_id, []), offer_of(placed))
 
-    def _remove(self, uid: str) -> None:
+    def _remove(self, uid: str) -> Placed | None:
         placed = self.placed.pop(uid, None)
         if placed is None:
-            return
+            return None
         held, account = held_by(placed), self.account(placed.workspace_id)
         account.used -= held
         if placed.leaving:
@@ -89,4 +91,5 @@ class Holders:
             del self.leaving[uid]
         elif placed.preemptible:
             row = self.yielding[placed.workspace_id]
-            del row[bisect_left(row, (rank_of(placed),))]
+            del row[bisect_left(row, offer_of(placed))]
+        return placed

@@ -7,7 +7,7 @@ free GPUs, by free CPUs, memory and name; beside the shelves lies a list of the 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 
-from stoker.scheduler.room import Room, room_of
+from stoker.scheduler.room import FULL, Room, room_of
 from stoker.scheduler.snapshot import NodeRoom
 
 Spot = tuple[int, int, str]
@@ -75,16 +75,16 @@ class Nodes:
         """Take in nodes that are new, that changed, or that are gone."""
         self.homes = self.homes.copy()
         for name in lost:
-            self._remove(name)
+            self.stand(name, None)
         for node in changed:
-            self._remove(node.name)
-            home = (node.pool, node.usable)
-            room = room_of(node)
-            self.homes[node.name] = home
-            self.rooms[node.name] = room
-            self.sections.setdefault(home, Section()).put(node.name, room)
+            self.stand(node.name, (node.pool, node.usable), room_of(node))
 
-    def _remove(self, name: str) -> None:
-        home, room = self.homes.pop(name, None), self.rooms.pop(name, None)
-        if home is not None and room is not None:
-            self.sections[home].drop(name, room)
+    def stand(self, name: str, home: Home | None, room: Room = FULL) -> None:
+        """Put a node where it belongs, or nowhere."""
+        before = self.homes.pop(name, None)
+        if before is not None:
+            self.sections[before].drop(name, self.rooms.pop(name))
+        if home is not None:
+            self.homes[name] = home
+            self.rooms[name] = room
+            self.sections.setdefault(home, Section()).put(name, room)

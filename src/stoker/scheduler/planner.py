@@ -13,6 +13,7 @@ from stoker.scheduler.decide import decide
 from stoker.scheduler.decisions import Fail, Place, Plan, Preempt
 from stoker.scheduler.desk import Desk
 from stoker.scheduler.holders import Holders
+from stoker.scheduler.hope import Hope
 from stoker.scheduler.line import Line, Shapes
 from stoker.scheduler.nodes import Nodes
 from stoker.scheduler.snapshot import NodeRoom, Snapshot, Waiting
@@ -36,6 +37,7 @@ class Planner:
         self.now = snapshot.now
         self.nodes = Nodes({}, {}, {})
         self.holders = Holders()
+        self.hope = Hope()
         self.lines: dict[int, Line] = {}
         self.cluster = NONE
         self._totals: dict[str, Resources] = {}
@@ -68,7 +70,7 @@ class Planner:
 
     def decided(self, lines: Mapping[int, Line], until: str = "") -> tuple[Desk, Mapping[int, Turn]]:
         """Plan these lines, all of them or until it is known what becomes of one workload."""
-        desk = Desk(self.nodes, self.holders, self.cluster)
+        desk = Desk(self.nodes, self.holders, self.hope, self.cluster)
         turns = {
             workspace_id: Turn(lines[workspace_id], self.holders.queue(workspace_id), desk.accounts[workspace_id])
             for workspace_id in sorted(lines)
@@ -92,7 +94,9 @@ class Planner:
             self.nodes.change(change.nodes, change.lost_nodes)
             self._count(change.nodes, change.lost_nodes)
         self.holders.change_queues(change.queues, change.lost_queues)
-        self.holders.change(change.placed, change.not_placed)
+        before = self.holders.change(change.placed, change.not_placed)
+        touched = self.hope.change(change.placed, before)
+        self.hope.refresh({*touched, *(node.name for node in change.nodes), *change.lost_nodes}, self.nodes)
         if len(self._shapes) > 2 * len(self._workspaces) + MANY:
             self._shapes = {}  # a shape that is made twice is only tried twice
         self._change_lines(change.waiting, change.not_waiting)

@@ -8,102 +8,122 @@ None of this can go in circles: what leaves for another workspace was over its q
 room is idle, after all that is inside its quota; what leaves in its own workspace has a lower priority.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import merge
 
-from stoker.domain.resources import NONE
-from stoker.scheduler.desk import Desk
-from stoker.scheduler.holders import Candidates, Rank, held_by
+from stoker.domain.resources import NONE, Resources
+from stoker.scheduler.accounts import Account, borrows
+from stoker.scheduler.desk import Desk, When
+from stoker.scheduler.holders import Offer, Row
 from stoker.scheduler.line import Shape
 from stoker.scheduler.need import Need
+from stoker.scheduler.search import search
 from stoker.scheduler.snapshot import Placed, Waiting
+
+VICTIMS = "victims"
+PODS_PER_NODE = 4
+"""Roughly; it only decides which way is the shorter one."""
 
 
 def make_room(desk: Desk, waiting: Waiting, shape: Shape) -> bool:
     """Promise a workload the room of those who leave, and have others leave if that is not enough."""
-    account, named = desk.accounts[waiting.workspace_id], desk.named(waiting)
+    account = desk.accounts[waiting.workspace_id]
+    if account.within_later(shape.total) and (desk.later is not desk.now or account.leaving != NONE):
+        nodes = search(desk, When.LATER, waiting, shape)
+        if nodes is not None:
+            desk.promise(waiting, nodes, _own_leaving(desk, waiting))
+            return True
     where = (waiting.workspace_id, shape.priority, shape.pools, shape.tolerate_all)
-    if not named and desk.no_victims.cover(where, shape.ask):
+    named = bool(shape.specified_nodes)
+    if not named and desk.refusals.cover(VICTIMS, where, shape.ask):
         return False
-    inside = account.within_later(shape.total)
-    rows, own = candidates(desk, waiting, shape)
-    if not inside and not account.within_later(shape.total, own):
+    victims = find_victims(desk, waiting, shape)
+    if victims is None:
+        if not named:
+            desk.refusals.add(VICTIMS, where, shape.ask)
         return False
-    if not rows and not (inside and (desk.later or account.leaving != NONE)):
-        return False
-    needs = [Need(desk, shape, pool, named) for pool in (("",) if named else shape.pools)]
-    for need in needs:
-        if inside and need.met:
-            desk.promise(waiting, need.nodes(), own_leaving(desk, waiting))
-            return True
-    for need in needs:
-        victims = choose(desk, waiting, shape, need, rows)
+    for victim in victims:
+        desk.preempt(victim, waiting.uid)
+    desk.promise(waiting, search(desk, When.LATER, waiting, shape) or (), victims)
+    return True
+
+
+def find_victims(desk: Desk, waiting: Waiting, shape: Shape) -> list[Placed] | None:
+    """Who leaves, in the first of the workload's pools where that helps; None when it helps nowhere."""
+    own, held = desk.own_yielding(waiting.workspace_id, shape.priority)
+    others = desk.borrowers(waiting.workspace_id)
+    if not (own or others) or not desk.accounts[waiting.workspace_id].within_later(shape.total, held):
+        return None
+    if search(desk, When.HOPED, waiting, shape) is None:
+        return None
+    named = desk.named(waiting)
+    for pool in ("",) if named else shape.pools:
+        need = Need(desk, shape, pool, named)
+        victims = choose(desk, waiting, shape, need, merge(own, *_on_useful_nodes(desk, need, others)))
         if victims is not None:
-            for victim in victims:
-                desk.preempt(victim, waiting.uid)
-            desk.promise(waiting, Need(desk, shape, need.pool, named).nodes(), victims)
-            return True
-    if not named:
-        desk.no_victims.add(where, shape.ask)
-    return False
+            return victims
+    return None
 
 
-def candidates(desk: Desk, waiting: Waiting, shape: Shape) -> Candidates:
-    """All that could be asked to leave for a workload, first to go first, and what its own workspace holds of it."""
-    key = (waiting.workspace_id, shape.priority)
-    found = desk.candidates.get(key)
-    if found is None:
-        yielding, own = desk.holders.yielding, []
-        if desk.holders.queue(key[0]).preemption:
-            own = [pair for pair in yielding.get(key[0], ()) if pair[0][0] < shape.priority]
-        over = [row for other, row in yielding.items() if other != key[0] and desk.accounts[other].over]
-        held = sum((held_by(placed) for _, placed in own), NONE)
-        found = desk.candidates[key] = (list(merge(own, *over)), held)
-    return found
+def _on_useful_nodes(desk: Desk, need: Need, others: Mapping[int, Row]) -> Iterable[Row]:
+    """The workloads of these rows, without those on other nodes where only few nodes are of use."""
+    names = need.useful_nodes(sum(map(len, others.values())) // PODS_PER_NODE)
+    if names is None:
+        return others.values()
+    found = {
+        offer
+        for name in names
+        for offer in desk.hope.on(name)
+        if offer[1].workspace_id in others and not offer[1].leaving and offer[1].uid not in desk.preempted
+    }
+    return [sorted(found)]
 
 
-def choose(
-    desk: Desk, waiting: Waiting, shape: Shape, need: Need, rows: Sequence[tuple[Rank, Placed]]
-) -> list[Placed] | None:
+def choose(desk: Desk, waiting: Waiting, shape: Shape, need: Need, offers: Iterable[Offer]) -> list[Placed] | None:
     """As few victims as will do, in order; None when all of them together are not enough."""
     own, account = waiting.workspace_id, desk.accounts[waiting.workspace_id]
-    freed = {own: NONE}
-    chosen: list[Placed] = []
-    inside = account.within_later(shape.total)
-    for _, placed in rows:
+    excess: dict[int, Resources] = {}
+    chosen: list[Offer] = []
+    freed, inside = NONE, account.within_later(shape.total)
+    for offer in offers:
         if inside and need.met:
             break
-        workspace_id = placed.workspace_id
-        if placed.uid in desk.preempted or placed.uid == waiting.uid:
+        _, placed, held = offer
+        other = placed.workspace_id
+        if other == own:
+            if placed.uid != waiting.uid and (need.without(placed) or not inside):
+                chosen.append(offer)
+                freed += held
+                inside = inside or account.within_later(shape.total, freed)
             continue
-        held = held_by(placed)
-        if workspace_id != own and not desk.accounts[workspace_id].borrows(held, freed.get(workspace_id, NONE)):
-            continue
-        if need.without(placed) or (workspace_id == own and not inside):
-            chosen.append(placed)
-            freed[workspace_id] = freed.get(workspace_id, NONE) + held
-            inside = inside or account.within_later(shape.total, freed[own])
-    if not (inside and need.met):
-        return None
+        over = excess.get(other)
+        if over is None:
+            over = excess[other] = desk.accounts[other].excess()
+        if borrows(held, over) and need.without(placed):
+            chosen.append(offer)
+            excess[other] = over - held
+    return _needed(chosen, need, account, shape, own) if inside and need.met else None
+
+
+def _needed(chosen: Sequence[Offer], need: Need, account: Account, shape: Shape, own: int) -> list[Placed]:
+    """Put back each whose leaving is not needed, last to go first."""
+    freed = sum((held for _, placed, held in chosen if placed.workspace_id == own), NONE)
     needed: list[Placed] = []
-    for placed in reversed(chosen):
+    for _, placed, held in reversed(chosen):
         need.put_back(placed)
-        spared = freed[own] - held_by(placed) if placed.workspace_id == own else freed[own]
+        spared = freed - held if placed.workspace_id == own else freed
         if need.met and account.within_later(shape.total, spared):
-            freed[own] = spared
+            freed = spared
         else:
             need.without(placed)
             needed.append(placed)
     return needed[::-1]
 
 
-def own_leaving(desk: Desk, waiting: Waiting) -> list[Placed]:
+def _own_leaving(desk: Desk, waiting: Waiting) -> Iterator[Placed]:
     """What leaves in a workload's own workspace, where it has to wait for the quota and not for room."""
-    if desk.accounts[waiting.workspace_id].within(waiting.each * waiting.replicas):
-        return []
-    leaving = [placed for placed in desk.holders.leaving.values() if placed.workspace_id == waiting.workspace_id]
-    return leaving + [
-        desk.holders.placed[uid]
-        for uid in desk.preempted
-        if desk.holders.placed[uid].workspace_id == waiting.workspace_id
-    ]
+    if not desk.accounts[waiting.workspace_id].within(waiting.each * waiting.replicas):
+        placed = desk.holders.placed
+        for uid in (*desk.holders.leaving, *desk.preempted):
+            if placed[uid].workspace_id == waiting.workspace_id:
+                yield placed[uid]

@@ -44,11 +44,15 @@ class Resource(StrEnum):
         return f"{_number(amount / GIB)} GiB" if self is Resource.MEMORY else _number(amount / MILLI)
 
 
+def coded(reason: Struct) -> str:
+    """The word that machines know a reason by."""
+    return str(reason.__struct_config__.tag)
+
+
 class _Reason(Struct, frozen=True, tag_field="code"):
     @property
     def code(self) -> str:
-        """The word that machines know it by."""
-        return str(self.__struct_config__.tag)
+        return coded(self)
 
 
 class NotYet(_Reason, frozen=True, tag="not_yet"):

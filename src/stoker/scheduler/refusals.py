@@ -10,26 +10,34 @@ Ask = tuple[int, int, int, int]
 
 
 class Refusals:
-    """The smallest asks that were refused, for each set of circumstances."""
+    """The smallest asks that were refused, for each kind of room and each place it was looked for in."""
 
     __slots__ = ("_smallest",)
 
     def __init__(self) -> None:
-        self._smallest: dict[Hashable, list[Ask]] = {}
+        self._smallest: dict[Hashable, dict[Hashable, list[Ask]]] = {}
 
-    def cover(self, where: Hashable, ask: Ask) -> bool:
+    def cover(self, kind: Hashable, where: Hashable, ask: Ask) -> bool:
         """Whether this ask is known not to fit."""
+        places = self._smallest.get(kind)
+        if places is None:
+            return False
         gpu, cpu, memory, replicas = ask
-        for least in self._smallest.get(where, ()):
+        for least in places.get(where, ()):
             if gpu >= least[0] and cpu >= least[1] and memory >= least[2] and replicas >= least[3]:
                 return True
         return False
 
-    def add(self, where: Hashable, ask: Ask) -> None:
+    def add(self, kind: Hashable, where: Hashable, ask: Ask) -> None:
+        places = self._smallest.setdefault(kind, {})
         gpu, cpu, memory, replicas = ask
         kept = [
             least
-            for least in self._smallest.get(where, ())
+            for least in places.get(where, ())
             if not (least[0] >= gpu and least[1] >= cpu and least[2] >= memory and least[3] >= replicas)
         ]
-        self._smallest[where] = [ask, *kept]
+        places[where] = [ask, *kept]
+
+    def forget(self, kind: Hashable) -> None:
+        """There may be more room of a kind than there was."""
+        self._smallest.pop(kind, None)

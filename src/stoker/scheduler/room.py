@@ -24,6 +24,9 @@ class Room(Struct, frozen=True, gc=False):
     shares: tuple[tuple[int, int], ...] = ()
 
 
+FULL = Room(0, 0, 0)
+
+
 def room_of(node: NodeRoom) -> Room:
     """A node that holds more than it has counts as full."""
     devices = node.shared_on or range(-2, -2 - len(node.shared_gpus), -1)

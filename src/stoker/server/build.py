@@ -4,9 +4,10 @@ import asyncio
 import contextlib
 import os
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
@@ -18,6 +19,7 @@ from stoker.domain.clock import Clock, SystemClock
 from stoker.domain.errors import ErrorCode, StokerError
 from stoker.domain.names import Randomness
 from stoker.domain.settings import Settings
+from stoker.server.fleet import Fleet
 from stoker.services.bundle import Services, build_services
 from stoker.services.context import Context
 from stoker.services.first_start import ensure_admin_key, prepare
@@ -25,6 +27,7 @@ from stoker.services.secrets import readable
 from stoker.store import open_store
 from stoker.store import secrets as kept_secrets
 from stoker.store.base import Store
+from stoker.store.signal import Signal
 
 SIGNING_KEY = "token signing key"
 
@@ -60,19 +63,28 @@ async def installed(
     try:
         candidate = readable(randomness(48))
         signing_key = await store.write(lambda tx: kept_secrets.find_or_add(tx, SIGNING_KEY, candidate, clock.now()))
-        context = Context(store, clock, randomness, settings, signing_key)
+        signal = Signal()
+        fleet = Fleet(store, clock, randomness, settings, signal)
+        context = Context(store, clock, randomness, settings, signing_key, signal)
         await prepare(context)
         admin_key_file = await ensure_admin_key(context, data_dir)
-        services = build_services(context)
-        forgetting = asyncio.create_task(forget_forever(store, settings, clock))
-        try:
+        services = build_services(context, fleet)
+        async with fleet.running(data_dir), _background(forget_forever(store, settings, clock)):
             yield Installation(store, services, Api(ENDPOINTS, services, Metrics()), admin_key_file)
-        finally:
-            forgetting.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await forgetting
     finally:
         await store.close()
+
+
+@asynccontextmanager
+async def _background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Runs beside whatever is inside, and ends with it."""
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
 
 
 def _unusable(path: Path, why: str) -> StokerError:

@@ -3,6 +3,7 @@
 A reader of credentials returns None when the credential is not of its kind, and raises when it is and is bad.
 """
 
+import contextlib
 import hmac
 import ipaddress
 from enum import StrEnum
@@ -206,7 +207,8 @@ class Authentication:
         if now - max(key.last_used_at or 0, self._touched.get(key.id, 0)) < TOUCH_EVERY_MS:
             return
         self._touched[key.id] = now
-        await self._context.store.write(lambda tx: credentials.touch_key(tx, key.id, now, origin.address))
+        with contextlib.suppress(StokerError):  # whoever may only read still may, on a disk that is full
+            await self._context.store.write(lambda tx: credentials.touch_key(tx, key.id, now, origin.address))
 
     async def _by_jwt(self, credential: str, origin: Origin) -> Actor | None:
         if credential.count(".") != 2:

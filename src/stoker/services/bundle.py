@@ -3,17 +3,22 @@
 from msgspec import Struct
 
 from stoker.domain.clock import Clock
+from stoker.domain.reach import Reach
 from stoker.domain.settings import Settings
 from stoker.services.applications import Applications
 from stoker.services.authentication import Authentication
 from stoker.services.clusters import Clusters
 from stoker.services.context import Context
 from stoker.services.departments import Departments
+from stoker.services.events import Events
 from stoker.services.health import Health
+from stoker.services.inside import Inside
 from stoker.services.keys import Keys
+from stoker.services.logs import Logs
 from stoker.services.passwords import Passwords
 from stoker.services.trail import Trail
 from stoker.services.users import Users
+from stoker.services.workloads import Workloads
 from stoker.services.workspaces import Workspaces
 
 
@@ -29,9 +34,13 @@ class Services(Struct, frozen=True):
     clusters: Clusters
     health: Health
     trail: Trail
+    workloads: Workloads
+    logs: Logs
+    inside: Inside
+    events: Events
 
 
-def build_services(context: Context) -> Services:
+def build_services(context: Context, reach: Reach) -> Services:
     passwords = Passwords()
     return Services(
         settings=context.settings,
@@ -45,4 +54,8 @@ def build_services(context: Context) -> Services:
         clusters=Clusters(context),
         health=Health(context),
         trail=Trail(context),
+        workloads=Workloads(context),
+        logs=Logs(context, reach),
+        inside=Inside(context, reach),
+        events=Events(context),
     )

@@ -1,7 +1,5 @@
 """What every service is given, and the two gates that every one of them uses."""
 
-from collections.abc import Callable
-
 from msgspec import Struct
 
 from stoker.domain.clock import Clock
@@ -12,6 +10,7 @@ from stoker.domain.permissions import NOTHING, Action, Actor, Target, may
 from stoker.domain.settings import Settings
 from stoker.store import audit
 from stoker.store.base import Store, Transaction
+from stoker.store.signal import Signal
 
 OK = "ok"
 
@@ -24,7 +23,7 @@ class Context(Struct, frozen=True):
     randomness: Randomness
     settings: Settings
     signing_key: str
-    wake: Callable[[], None] = lambda: None
+    signal: Signal
     """Tells whoever acts on what was written that there is something new."""
 
 

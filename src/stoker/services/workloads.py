@@ -74,7 +74,7 @@ class Workloads:
             return workload
 
         made = await self._context.store.write(only_once(self._context, actor, once, Workload, change))
-        self._context.wake()
+        self._context.signal.notify()
         return made
 
     async def rehearse(self, actor: Actor, new: NewWorkload) -> Verdict:
@@ -142,7 +142,7 @@ class Workloads:
             record(self._context, transaction, actor, Action.WORKLOAD_UPDATE, workload.slug)
 
         await self._context.store.write(change)
-        self._context.wake()
+        self._context.signal.notify()
 
     async def clone(self, actor: Actor, ref: str, once: Once | None = None) -> Workload:
         """The same again, for the caller."""
@@ -168,7 +168,7 @@ class Workloads:
             return workload
 
         made = await self._context.store.write(only_once(self._context, actor, once, Workload, change))
-        self._context.wake()
+        self._context.signal.notify()
         return made
 
     async def _ask(self, actor: Actor, action: Action, ref: str, event: Callable[[int], Event]) -> None:
@@ -180,7 +180,7 @@ class Workloads:
                 record(self._context, transaction, actor, action, workload.slug)
 
         await self._context.store.write(change)
-        self._context.wake()
+        self._context.signal.notify()
 
     def _edit(self, transaction: Transaction, actor: Actor, workload: Workload, edit: WorkloadEdit) -> None:
         now = self._context.clock.now()

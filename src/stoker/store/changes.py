@@ -12,6 +12,14 @@ WHERE seq > :after
 ORDER BY seq
 LIMIT :limit
 """
+OF_WORKLOAD = f"""
+SELECT {COLUMNS}
+FROM change
+WHERE workload_uid = :uid
+  AND seq > :after
+ORDER BY seq
+LIMIT :limit
+"""
 LAST = "SELECT COALESCE(MAX(seq), 0) FROM change"
 
 
@@ -29,6 +37,10 @@ class ChangeRow(Struct, frozen=True):
 
 def since(transaction: Transaction, after: int, limit: int = 1000) -> list[ChangeRow]:
     return [ChangeRow(*row) for row in transaction.all(SINCE, {"after": after, "limit": limit})]
+
+
+def of_workload(transaction: Transaction, uid: str, after: int, limit: int = 1000) -> list[ChangeRow]:
+    return [ChangeRow(*row) for row in transaction.all(OF_WORKLOAD, {"uid": uid, "after": after, "limit": limit})]
 
 
 def last(transaction: Transaction) -> int:

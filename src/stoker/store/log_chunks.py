@@ -23,6 +23,7 @@ SELECT number, data
 FROM log_chunk
 WHERE pod_uid = :pod_uid
   AND number < :below
+  AND position <= :position
   AND last_at >= :since
 ORDER BY number DESC
 LIMIT 8
@@ -79,10 +80,12 @@ def add(transaction: Transaction, chunk: Chunk, cap_bytes: int) -> None:
     _keep_to(transaction, chunk.pod_uid, cap_bytes)
 
 
-def backwards(transaction: Transaction, pod_uid: str, since: int) -> Iterator[Line]:
-    """Lines from the newest to the oldest that is not before `since`."""
+def backwards(transaction: Transaction, pod_uid: str, since: int, position: int) -> Iterator[Line]:
+    """Lines that lie before a position of the engine's log, from the newest to the oldest not before `since`."""
     below = 1 << 62
-    while rows := transaction.all(BACKWARDS, {"pod_uid": pod_uid, "below": below, "since": since}):
+    while rows := transaction.all(
+        BACKWARDS, {"pod_uid": pod_uid, "below": below, "since": since, "position": position}
+    ):
         for number, data in rows:
             below = number
             for line in reversed(zlib.decompress(data).decode("utf-8", "surrogateescape").split("\n")):

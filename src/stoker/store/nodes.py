@@ -14,6 +14,12 @@ WHERE cluster_id = :cluster_id
   AND gone = 0
 ORDER BY name
 """
+ONE = """
+SELECT body
+FROM node
+WHERE cluster_id = :cluster_id
+  AND name = :name
+"""
 PUT = """
 INSERT INTO node (cluster_id, name, body, seen_at, gone)
 VALUES (:cluster_id, :name, :body, :at, 0)
@@ -33,6 +39,12 @@ _encode = msgspec.json.Encoder().encode
 
 def of_cluster(transaction: Transaction, cluster_id: str) -> list[Node]:
     return [_decoder.decode(row[0]) for row in transaction.all(ALL, {"cluster_id": cluster_id})]
+
+
+def named(transaction: Transaction, cluster_id: str, names: Iterable[str]) -> dict[str, Node]:
+    """These nodes, as far as they are known; gone ones too."""
+    rows = {name: transaction.one(ONE, {"cluster_id": cluster_id, "name": name}) for name in names}
+    return {name: _decoder.decode(row[0]) for name, row in rows.items() if row}
 
 
 def put(transaction: Transaction, cluster_id: str, nodes: Iterable[Node], at: int) -> None:

@@ -10,7 +10,7 @@ from stoker.store.base import Row, Transaction
 
 COLUMNS = """
 uid, workload_uid, name, attempt, revision, rank, node, devices, phase, ready, exit_code, signal, message,
-restarts, port, created_at, started_at, ended_at
+restarts, port, created_at, started_at, ended_at, gpu_milli, cpu_milli, memory_bytes
 """
 OF_WORKLOAD = f"SELECT {COLUMNS} FROM pod WHERE workload_uid = :uid ORDER BY attempt, rank, created_at"
 OF_ATTEMPT = f"""
@@ -29,18 +29,13 @@ WHERE workload_uid = :uid
 ORDER BY attempt DESC, created_at DESC
 """
 HELD = f"SELECT {COLUMNS} FROM pod WHERE cluster_id = :cluster_id AND released_at IS NULL"
-HELD_RESOURCES = """
-SELECT pod.uid, workload.gpu_milli, workload.cpu_milli, workload.memory_bytes
-FROM pod
-JOIN workload ON workload.uid = pod.workload_uid
-WHERE pod.cluster_id = :cluster_id
-  AND pod.released_at IS NULL
-"""
 ADD = """
 INSERT INTO pod (uid, workload_uid, cluster_id, name, attempt, revision, rank, node, devices, phase, ready,
-                 exit_code, signal, message, restarts, port, created_at, started_at, ended_at, released_at)
+                 exit_code, signal, message, restarts, gpu_milli, cpu_milli, memory_bytes, port, created_at,
+                 started_at, ended_at, released_at)
 VALUES (:uid, :workload_uid, :cluster_id, :name, :attempt, :revision, :rank, :node, :devices, :phase, :ready,
-        :exit_code, :signal, :message, :restarts, :port, :created_at, :started_at, :ended_at, NULL)
+        :exit_code, :signal, :message, :restarts, :gpu_milli, :cpu_milli, :memory_bytes, :port, :created_at,
+        :started_at, :ended_at, NULL)
 """
 REPLACE = """
 UPDATE pod
@@ -104,6 +99,7 @@ def build(row: Row) -> Pod:
         created_at=row[15],
         started_at=row[16],
         ended_at=row[17],
+        resources=Resources(row[18], row[19], row[20]),
     )
 
 
@@ -131,14 +127,6 @@ def held(transaction: Transaction, cluster_id: str) -> list[Pod]:
     return [build(row) for row in transaction.all(HELD, {"cluster_id": cluster_id})]
 
 
-def held_with_resources(transaction: Transaction, cluster_id: str, nodes: set[str]) -> list[tuple[Pod, Resources]]:
-    """The pods that take up room on these nodes, with what each of them asked for."""
-    asked = {
-        row[0]: Resources(row[1], row[2], row[3]) for row in transaction.all(HELD_RESOURCES, {"cluster_id": cluster_id})
-    }
-    return [(pod, asked[pod.uid]) for pod in held(transaction, cluster_id) if pod.node in nodes]
-
-
 def add(transaction: Transaction, cluster_id: str, pod: Pod) -> None:
     transaction.run(ADD, {**_params(pod), "cluster_id": cluster_id})
 
@@ -163,4 +151,4 @@ def open_allocations(transaction: Transaction, cluster_id: str) -> list[Allocati
 
 def _params(pod: Pod) -> dict[str, object]:
     devices = ",".join(str(device) for device in pod.devices)
-    return {**structs.asdict(pod), "devices": devices, "ready": int(pod.ready)}
+    return {**structs.asdict(pod), **structs.asdict(pod.resources), "devices": devices, "ready": int(pod.ready)}

@@ -1,12 +1,13 @@
 """`stoker serve` as a process: how it starts, how it is refused, how it ends."""
 
+import contextlib
 import os
 import pty
-import select
 import signal
 import socket
 import subprocess
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.api.cli.conftest import PATIENCE_SECONDS, STOKER, Serving, Terminal
@@ -107,38 +108,57 @@ def test_a_reader_who_has_seen_enough_is_no_error(terminal: Terminal) -> None:
     assert (done.returncode, done.stderr) == (141, "")
 
 
-def test_at_a_terminal_it_asks_draws_and_can_be_interrupted(terminal: Terminal) -> None:
+def test_at_a_terminal_it_asks_before_it_destroys(terminal: Terminal) -> None:
     terminal.ok("user", "create", "eve")
-    code, shown = at_a_terminal(terminal, "user", "delete", "eve", answer=b"n\n", after=b"[y/N]")
-    assert (code, "Delete user eve" in shown) == (130, True)
-    code, shown = at_a_terminal(terminal, "login", "-u", "eve", answer=b"s3cret-typed\n", after=b"Password")
-    assert code == 4
-    assert "s3cret-typed" not in shown
-    code, shown = at_a_terminal(terminal, "login", "-u", "eve", answer=b"\x03", after=b"Password")
+    code, shown = at_a_terminal(terminal, "user", "delete", "eve", after=b"[y/N]", answer=b"n\n")
+    assert (code, "Nothing was done." in shown) == (1, True)
+    assert at_a_terminal(terminal, "user", "delete", "eve", after=b"[y/N]", answer=b"y\n")[0] == 0
+
+
+def test_at_a_terminal_a_password_is_asked_for_without_showing_it(terminal: Terminal) -> None:
+    code, shown = at_a_terminal(terminal, "login", "-u", "eve", after=b"Password", answer=b"s3cret-typed\n")
+    assert (code, "s3cret-typed" in shown) == (4, False)
+
+
+def test_an_interrupt_is_code_130_without_a_traceback(terminal: Terminal) -> None:
+    code, shown = at_a_terminal(terminal, "login", "-u", "eve", after=b"Password", answer=None)
     assert (code, "Traceback" in shown) == (130, False)
-    code, shown = at_a_terminal(terminal, "user", "list", "--name", "eve")
-    assert (code, "NAME" in shown, "eve" in shown) == (0, True, True)
 
 
-def at_a_terminal(terminal: Terminal, *words: str, answer: bytes = b"", after: bytes = b"") -> tuple[int, str]:
-    """Run with a terminal on all three streams; the answer is typed once `after` is seen."""
-    process, screen = pty.fork()
-    if process == 0:
-        os.execve(STOKER[0], [*STOKER, *words], {**terminal.environment, "TERM": "xterm"})  # noqa: S606
-    shown, typed = b"", not answer
+def test_at_a_terminal_a_table_is_drawn(terminal: Terminal) -> None:
+    code, shown = at_a_terminal(terminal, "cluster", "list", environment={"NO_COLOR": ""})
+    assert code == 0
+    assert "\x1b[1mNAME" in shown
+    assert "\x1b[" not in at_a_terminal(terminal, "cluster", "list")[1]
+
+
+def at_a_terminal(
+    terminal: Terminal,
+    *words: str,
+    after: bytes = b"",
+    answer: bytes | None = b"",
+    environment: Mapping[str, str] | None = None,
+) -> tuple[int, str]:
+    """Run with a terminal on all three streams. Once `after` is seen the answer is typed; None is an interrupt."""
+    screen, keyboard = pty.openpty()
+    process = subprocess.Popen(
+        [*STOKER, *words],
+        stdin=keyboard,
+        stdout=keyboard,
+        stderr=keyboard,
+        start_new_session=True,
+        env={**terminal.environment, "TERM": "xterm", **(environment or {})},
+    )
+    os.close(keyboard)
+    shown, answered = b"", not after
     until = time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < until:
-        if not select.select([screen], [], [], 0.1)[0]:
-            continue
-        try:
-            part = os.read(screen, 4096)
-        except OSError:
-            break
-        if not part:
-            break
-        shown += part
-        if not typed and after in shown:
-            typed = os.write(screen, answer) > 0
-    _, status = os.waitpid(process, 0)
+    with contextlib.suppress(OSError):  # the terminal is gone when the process is
+        while time.monotonic() < until and (part := os.read(screen, 4096)):
+            shown += part
+            if not answered and after in shown:
+                answered = True
+                time.sleep(0.1)  # the prompt is there a moment before the echo is off
+                os.write(screen, answer) if answer is not None else process.send_signal(signal.SIGINT)
+    code = process.wait(PATIENCE_SECONDS)
     os.close(screen)
-    return os.waitstatus_to_exitcode(status), shown.decode()
+    return code, shown.decode()

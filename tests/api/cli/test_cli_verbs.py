@@ -4,7 +4,10 @@ import csv
 import io
 from pathlib import Path
 
+import pytest
 from tests.api.cli.conftest import PASSWORD, Serving, Terminal
+
+from stoker.client import Stoker
 
 
 def test_users_come_and_go(terminal: Terminal) -> None:
@@ -81,10 +84,19 @@ def test_the_audit_log_is_filtered_and_cut(terminal: Terminal) -> None:
     assert [row["target"] for row in rows][:2] == ["two", "one"]
 
 
-def test_more_items_than_a_page_has_are_all_listed(terminal: Terminal) -> None:
-    before = len(terminal.json("audit", "--limit", "0")["items"])
-    assert before > 1
-    assert terminal.json("audit", "--limit", "0")["next"] is None
+def test_a_list_of_several_pages_has_everything_once(
+    serving: Serving, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        terminal.ok("department", "create", f"paged-{number}")
+    key = (serving.data_dir / "admin.key").read_text().strip()
+    with Stoker(serving.address, key) as client:
+        whole = [record.id for record in client.audit.list()]
+        names = [department.name for department in client.departments.list()]
+        monkeypatch.setattr("stoker.client.operation.PAGE_ITEMS", 2)
+        assert [department.name for department in client.departments.list()] == names
+        assert [record.id for record in client.audit.list()] == whole
+    assert len(set(whole)) == len(whole) > 3
 
 
 def test_log_in_who_am_i_and_log_out(serving: Serving, terminal: Terminal, stranger: Terminal) -> None:

@@ -1,5 +1,7 @@
 """The rate limit: a bucket for each caller, refilled as time goes by."""
 
+import contextlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,12 +22,9 @@ def _taken(limit: RateLimit, who: str, tries: int) -> int:
     """How many of these tries are let through."""
     taken = 0
     for _ in range(tries):
-        try:
+        with contextlib.suppress(StokerError):
             limit.take(who)
             taken += 1
-        except StokerError as error:
-            assert error.code is ErrorCode.TOO_MANY_REQUESTS
-            assert error.retry_after_seconds == 1
     return taken
 
 
@@ -70,8 +69,10 @@ def test_zero_is_no_limit() -> None:
 def test_the_message_says_the_limit_and_what_to_do() -> None:
     limit = RateLimit(1, Watch())
     limit.take("li")
-    with pytest.raises(StokerError, match=r"^Too many requests: the limit is 1 a second\. Try again in a second\.$"):
+    with pytest.raises(StokerError) as raised:
         limit.take("li")
+    assert raised.value.message == "Too many requests: the limit is 1 a second. Try again in a second."
+    assert (raised.value.code, raised.value.retry_after_seconds) == (ErrorCode.TOO_MANY_REQUESTS, 1)
 
 
 def test_it_remembers_the_latest_callers_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,13 +8,13 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.conftest import LoopRun
 
 from stoker.cli.checks import data, machine, server
 from stoker.cli.checks.finding import Verdict
 from stoker.domain.settings import Settings
 from stoker.store import open_store
 from stoker.store.sqlite import DataDirLock
-from tests.conftest import LoopRun
 
 UNPRIVILEGED = os.geteuid() != 0
 

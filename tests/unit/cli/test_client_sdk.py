@@ -12,6 +12,7 @@ from tests.unit.cli.fake import FakeServer, page, problem, raising, user
 from stoker.client import AsyncStoker, Stoker, StokerError, Unreachable
 from stoker.client.address import is_loopback, server_address
 from stoker.client.shapes import NewKey, Quota, QuotaEdit, User
+from stoker.client.transport import unproxied
 from stoker.domain.identity import Scope, UserRole
 
 SERVER = "http://stoker.test"
@@ -151,6 +152,19 @@ def test_a_server_that_is_not_there_is_unreachable(monkeypatch: pytest.MonkeyPat
     with Stoker(SERVER, transport=refused) as stoker, pytest.raises(Unreachable) as caught:
         stoker.me()
     assert caught.value.message == f"The server at {SERVER} cannot be reached: connection refused."
+
+
+def test_a_certificate_that_is_not_trusted_says_how_to_trust_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    untrusted = httpx.MockTransport(raising(httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] self-signed")))
+    with Stoker(SERVER, transport=untrusted) as stoker, pytest.raises(Unreachable) as caught:
+        stoker.me()
+    assert "SSL_CERT_FILE" in caught.value.hint
+
+
+def test_a_proxy_of_the_environment_is_for_other_machines_only() -> None:
+    assert set(unproxied("http://127.0.0.1:8080")) == {"http://", "https://", "all://"}
+    assert unproxied("https://gpu.test") == {}
 
 
 def test_an_unknown_parameter_is_a_mistake_of_the_program() -> None:

@@ -98,6 +98,7 @@ async def list_keys(call: Call[KeyList]) -> Page[KeyView]:
     body=CreateKey,
     body_example={"name": "nightly", "scopes": ["workloads"], "cidrs": ["10.0.0.0/8"]},
     status=201,
+    errors=(ErrorCode.NOT_FOUND,),
     creates=True,
 )
 async def create_key(call: Call[NoParams]) -> NewKeyView:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from stoker.api.bodies import Body
 from stoker.domain.workload import Kind, PortProtocol
@@ -166,7 +166,7 @@ class ServicePort(Struct, frozen=True, rename="camel"):
 
 class ServiceView(Struct, frozen=True, rename="camel"):
     service_name: str
-    cluster_ip: str = ""
+    cluster_ip: str = field(default="", name="clusterIP")
     ports: list[ServicePort] = []
 
 

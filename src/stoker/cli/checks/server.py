@@ -15,7 +15,7 @@ from stoker import __version__
 from stoker.cli.checks.finding import Finding, broken, ok, warning
 from stoker.cli.credentials import ADMIN_KEY
 from stoker.client import Stoker
-from stoker.client.address import is_loopback
+from stoker.client.transport import unproxied
 from stoker.domain.errors import StokerError
 from stoker.domain.settings import Settings
 
@@ -52,7 +52,7 @@ def local_address(settings: Settings) -> str:
 def reach(server: str, process: str | None, asked_for: bool) -> Reached:
     """No server at all is only broken where one was asked for, or is known to run."""
     try:
-        with httpx.Client(timeout=ANSWER_SECONDS, trust_env=not is_loopback(server)) as client:
+        with httpx.Client(timeout=ANSWER_SECONDS, mounts=unproxied(server)) as client:
             response = client.get(f"{server}/readyz")
     except httpx.TransportError as error:
         if not asked_for and process is None:

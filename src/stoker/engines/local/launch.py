@@ -6,6 +6,8 @@ import signal
 import sys
 from pathlib import Path
 
+from stoker.engines.failpoints import failpoint
+
 SHIM = str(Path(__file__).with_name("shim.py"))
 ERRORS = "shim.err"
 _DEFAULTS = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGCHLD)
@@ -26,6 +28,7 @@ async def launch(pod_folder: Path) -> int:
         setsigmask=(),
         setsigdef=_DEFAULTS,
     )
+    failpoint("engine.shim-started")
     return await ended(pid)
 
 

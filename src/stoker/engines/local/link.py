@@ -4,6 +4,7 @@ The socket brings news; the process descriptor tells the death, which comes afte
 """
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
@@ -46,10 +47,8 @@ class Link:
 
     def stop(self, grace_seconds: float) -> None:
         """Ask for the end. A keeper that does not answer is killed some time after the grace."""
-        try:
+        with contextlib.suppress(OSError):  # dead, or deaf
             self._channel.send(f"stop\0{grace_seconds}".encode())
-        except OSError:
-            return  # it is dying
         if self._last_resort is not None:
             self._last_resort.cancel()
         self._last_resort = self._loop.call_later(grace_seconds + HANG_SECONDS, self._kill)

@@ -1,6 +1,8 @@
 """Reads what a keeper has written: files named by the position of their first byte, each line with its time."""
 
 import os
+import sys
+from itertools import pairwise
 from pathlib import Path
 
 from stoker.engines.base import LogLine
@@ -17,9 +19,10 @@ def read_log(pod_folder: Path, position: int, limit: int) -> list[LogLine]:
         lines.append(LogLine(0, f"[stoker] {begins[0] - position} bytes of older output were dropped.", begins[0]))
         position = begins[0]
     read = 0
-    for begin, following in zip(begins, [*begins[1:], None], strict=True):
-        if following is not None and following <= position:
+    for begin, following in pairwise([*begins, sys.maxsize]):
+        if following <= position:
             continue
+        position = max(position, begin)
         while len(lines) < limit and read < _MOST_BYTES:
             data = _read(pod_folder / f"{LOG}{begin:016d}", position - begin)
             found = _lines(data, position, limit - len(lines))
@@ -56,6 +59,6 @@ def _read(path: Path, offset: int) -> bytes:
 
 def _names(pod_folder: Path) -> list[str]:
     try:
-        return [name for name in os.listdir(pod_folder) if name.startswith(LOG) and name[len(LOG) :].isdigit()]
+        return [path.name for path in pod_folder.glob(f"{LOG}*") if path.name.removeprefix(LOG).isdigit()]
     except FileNotFoundError:
         return []

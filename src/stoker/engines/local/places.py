@@ -1,5 +1,5 @@
 """Where the local engine keeps things: `local/pods/<pod uid>` (the keeper's, hidden from every pod),
-`local/work/<slug>` (the workload's own folder, kept until it is discarded) and `local/services/<workload uid>`."""
+`local/work/<slug>` (the workload's own folder, kept until it is discarded) and `local/services/<slug>` (its port)."""
 
 import re
 import shutil
@@ -17,11 +17,19 @@ class Places:
         self.pods = self.data_dir / "local" / "pods"
         self.services = self.data_dir / "local" / "services"
         self._work = self.data_dir / "local" / "work"
-        for folder in (self.pods, self._work, self.services):
+        self._gone = self.data_dir / "local" / "gone"
+        remove_tree(self._gone)
+        for folder in (self.pods, self._work, self.services, self._gone):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def pod(self, uid: str) -> Path:
         return self.pods / _checked(uid)
+
+    def let_go(self, pod: Path) -> None:
+        """Remove a pod's folder; a half of one is never taken for a pod."""
+        gone = self._gone / pod.name
+        pod.rename(gone)
+        remove_tree(gone)
 
     def work(self, slug: str) -> Path:
         """The workload's folder, made if it is not there."""
@@ -30,8 +38,9 @@ class Places:
         return folder
 
     def discard(self, slug: str) -> None:
-        """Remove the workload's folder and all that is in it."""
+        """Remove the workload's folder and all that is in it, and forget its service's port."""
         remove_tree(self._work / _checked(slug))
+        (self.services / slug).unlink(missing_ok=True)
 
 
 def remove_tree(folder: Path) -> None:

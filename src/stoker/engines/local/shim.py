@@ -7,7 +7,7 @@ import sys
 
 sys.path.append(sys.argv[0].rpartition("/")[0])
 
-from keeper.launch import main  # noqa: E402  # pyrefly: ignore[missing-import]
+from keeper.launch import main  # pyrefly: ignore[missing-import]
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

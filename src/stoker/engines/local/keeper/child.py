@@ -1,11 +1,11 @@
 """From a keeper to the command it keeps: a fork that joins its limits, gives up its privileges and becomes it."""
 
-import _signal
 import fcntl
 import os
 
 from .kernel import PR_SET_PDEATHSIG, prctl
 from .order import LaunchOrder
+from .signals import SIGKILL, as_usual
 from .walls import give_up_privileges
 
 CANNOT_RUN = 126
@@ -16,18 +16,21 @@ _OOM_SCORE = "300"
 """When the machine runs out of memory, jobs go before the server and the keepers."""
 
 
-def start(order: LaunchOrder, argv: list[str], groups: list[int], streams: tuple[int, int], *, tty: bool = False) -> int:
+def start(
+    order: LaunchOrder, argv: list[str], groups: list[int], streams: tuple[int, int], *, tty: bool = False
+) -> int:
     """Start a command, or the order's script if none is given, on these for input and output; returns its process."""
     pid = os.fork()
-    if pid:
-        return pid
-    try:
-        _become(order, argv, groups, streams, tty=tty)
-    except OSError as error:
-        os.write(2, f"[stoker] {(argv or [order.shell])[0]} could not be started: {error}\n".encode("utf-8", "replace"))
-        os._exit(NOT_FOUND if isinstance(error, FileNotFoundError) else CANNOT_RUN)
-    finally:
-        os._exit(CANNOT_RUN)
+    if pid == 0:
+        try:
+            _become(order, argv, groups, streams, tty=tty)
+        except OSError as error:
+            name = (argv or [order.shell])[0]
+            os.write(2, f"[stoker] {name} could not be started: {error}\n".encode("utf-8", "replace"))
+            os._exit(NOT_FOUND if isinstance(error, FileNotFoundError) else CANNOT_RUN)
+        finally:
+            os._exit(CANNOT_RUN)
+    return pid
 
 
 def _become(order: LaunchOrder, argv: list[str], groups: list[int], streams: tuple[int, int], *, tty: bool) -> None:
@@ -47,10 +50,10 @@ def _become(order: LaunchOrder, argv: list[str], groups: list[int], streams: tup
     if order.namespaces:
         give_up_privileges()
     else:
-        prctl(PR_SET_PDEATHSIG, _signal.SIGKILL)
-    _usual_signals()
+        prctl(PR_SET_PDEATHSIG, SIGKILL)
     os.umask(0o022)
     os.chdir(order.folder)
+    as_usual()
     _execute(argv or _script(order), order.env | {"TERM": "xterm-256color"} if tty else order.env)
 
 
@@ -67,22 +70,16 @@ def _script(order: LaunchOrder) -> list[str]:
 
 def _execute(argv: list[str], env: dict[str, str]) -> None:
     if "/" in argv[0]:
-        os.execve(argv[0], argv, env)
+        os.execve(argv[0], argv, env)  # noqa: S606
     refused: OSError | None = None
     for folder in env.get("PATH", "/usr/bin:/bin").split(":"):
         try:
-            os.execve(f"{folder or '.'}/{argv[0]}", argv, env)
+            os.execve(f"{folder or '.'}/{argv[0]}", argv, env)  # noqa: S606
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
             refused = error
     raise refused or FileNotFoundError(2, os.strerror(2), argv[0])
-
-
-def _usual_signals() -> None:
-    for number in (_signal.SIGPIPE, _signal.SIGXFSZ, _signal.SIGCHLD, *IGNORED):
-        _signal.signal(number, _signal.SIG_DFL)
-    _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
 
 
 def _raise_oom_score() -> None:
@@ -92,7 +89,3 @@ def _raise_oom_score() -> None:
         os.close(fd)
     except OSError:
         return
-
-
-IGNORED = (_signal.SIGTERM, _signal.SIGHUP, _signal.SIGINT, _signal.SIGQUIT, _signal.SIGUSR1, _signal.SIGUSR2)
-"""What a keeper does not listen to: it is stopped through its control socket."""

@@ -53,6 +53,8 @@ class Connection:
 class Listener:
     def __init__(self, folder: Folder) -> None:
         self._socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET | _socket.SOCK_NONBLOCK)
+        if folder.has(CONTROL):
+            folder.remove(CONTROL)  # of a shim that died before it began
         # a socket's path may hold 107 bytes, and a data directory can be longer than that
         self._socket.bind(f"/proc/self/fd/{folder.fd}/{CONTROL}")
         self._socket.listen(64)
@@ -60,7 +62,7 @@ class Listener:
 
     def accept(self) -> Connection | None:
         try:
-            fd, _ = self._socket._accept()
+            fd, _ = self._socket._accept()  # pyrefly: ignore[missing-attribute]
         except OSError:
             return None
         os.set_blocking(fd, False)

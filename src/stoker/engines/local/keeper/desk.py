@@ -1,6 +1,5 @@
 """Those who are connected to a keeper: the engine that watches it, and the commands that run beside the pod's own."""
 
-import _signal
 import fcntl
 import os
 import sys
@@ -8,6 +7,7 @@ import sys
 from . import child
 from .control import Connection, Listener
 from .order import LaunchOrder
+from .signals import SIGKILL
 from .tree import meaning
 
 _TIOCSWINSZ = 0x5414
@@ -29,6 +29,9 @@ class Desk:
             return None
         self._connections[connection.fd] = connection
         return connection.fd
+
+    def knows(self, fd: int) -> bool:
+        return fd in self._connections
 
     def message(self, fd: int) -> tuple[list[str], list[int]] | None:
         """What this peer has to say; None once it has gone."""
@@ -52,7 +55,9 @@ class Desk:
             if size:
                 keyboard, terminal = os.openpty()
                 columns, rows = size
-                fcntl.ioctl(keyboard, _TIOCSWINSZ, b"".join(n.to_bytes(2, sys.byteorder) for n in (rows, columns, 0, 0)))
+                fcntl.ioctl(
+                    keyboard, _TIOCSWINSZ, b"".join(n.to_bytes(2, sys.byteorder) for n in (rows, columns, 0, 0))
+                )
                 peer.command = child.start(self._order, argv, self._groups, (terminal, terminal), tty=True)
                 peer.send("ok", keyboard)
                 os.close(keyboard)
@@ -92,6 +97,6 @@ class Desk:
 
 def _kill(peer: Connection) -> None:
     try:
-        os.killpg(peer.command, _signal.SIGKILL)
+        os.killpg(peer.command, SIGKILL)
     except (ProcessLookupError, PermissionError):
         return

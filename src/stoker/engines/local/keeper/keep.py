@@ -3,7 +3,6 @@
 Nothing here blocks but `poll`, and a keeper whose command is quiet uses no time at all.
 """
 
-import _signal
 import os
 import select
 import time
@@ -15,6 +14,7 @@ from .folder import EXIT, STATE, Folder
 from .order import LaunchOrder
 from .output import Output
 from .pause import Pause
+from .signals import SIGKILL, SIGTERM, listen_for_children
 from .tree import DescendantTree, NamespaceTree, meaning, reap
 
 RUNNING, ENDING, WAITING, OVER = "running", "ending", "waiting", "over"
@@ -35,7 +35,7 @@ class Keeper:
         self._pause = Pause()
         self._poll = select.poll()
         self._null = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
-        self._printed = -1
+        self._printed = self._wakeup = -1
         self._phase = WAITING
         self._main = 0
         self._status = 0
@@ -49,7 +49,10 @@ class Keeper:
 
     def run(self, started_at: int, out_of_memory: int) -> None:
         """Keep the command until it is over, then record how it ended."""
-        self._wakeup = self._listen_for_children()
+        self._wakeup, wakeup = os.pipe()
+        os.set_blocking(wakeup, False)
+        listen_for_children(wakeup)
+        self._poll.register(self._wakeup, select.POLLIN)
         self._poll.register(self._listener.fd, select.POLLIN)
         self._start()
         while self._phase != OVER:
@@ -71,7 +74,7 @@ class Keeper:
             elif fd == self._listener.fd:
                 if (new := self._desk.welcome()) is not None:
                     self._poll.register(new, select.POLLIN)
-            else:
+            elif self._desk.knows(fd):  # it may have been let go a moment ago
                 self._answer(fd)
         now = time.monotonic()
         if self._news_at is not None and now >= self._news_at:
@@ -85,7 +88,7 @@ class Keeper:
             self._start()
         elif self._phase == ENDING:
             self._act_at = now + _KILL_AGAIN_SECONDS
-            self._tree.signal(_signal.SIGKILL)
+            self._tree.signal(SIGKILL)
             self._look_after_children()
 
     def _start(self) -> None:
@@ -145,7 +148,7 @@ class Keeper:
             # a tree that is being killed already because its command has ended is not given a grace now
             self._stopping = True
             self._enter(ENDING, kill_at if self._main else self._act_at)
-            self._tree.signal(_signal.SIGTERM)
+            self._tree.signal(SIGTERM)
             self._desk.hang_up()
             self._look_after_children()
 
@@ -198,16 +201,6 @@ class Keeper:
     def _drop(self, fd: int) -> None:
         self._poll.unregister(fd)
         self._desk.drop(fd)
-
-    def _listen_for_children(self) -> int:
-        read_end, write_end = os.pipe()
-        os.set_blocking(write_end, False)
-        _signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
-        _signal.signal(_signal.SIGCHLD, lambda *_: None)
-        for number in child.IGNORED:
-            _signal.signal(number, _signal.SIG_IGN)
-        self._poll.register(read_end, select.POLLIN)
-        return read_end
 
 
 def now_ms() -> int:

@@ -40,7 +40,7 @@ class _Function(_ctypes.CFuncPtr):
     _restype_ = _Int
 
 
-_libc = _ctypes.dlopen(None, 0)
+_libc = _ctypes.dlopen(None, 0)  # pyrefly: ignore[bad-argument-type]
 
 
 def _call(name: str, what: str, *arguments: int | bytes | None) -> None:
@@ -63,9 +63,9 @@ def mount(source: str | None, target: str, kind: str | None, flags: int, options
     _call(
         "mount",
         f"mount {target}",
-        source and source.encode("utf-8", "surrogateescape"),
+        None if source is None else source.encode("utf-8", "surrogateescape"),
         target.encode("utf-8", "surrogateescape"),
-        kind and kind.encode(),
+        None if kind is None else kind.encode(),
         flags,
         options.encode() or None,
     )

@@ -5,13 +5,16 @@ The first process waits until `started` is on disk and then goes; the keeper is 
 
 import os
 import sys
+import time
 
 from .control import Listener
-from .folder import EXIT, LOCK, ORDER, STARTED, Folder
+from .folder import EXIT, ORDER, STARTED, Folder
 from .keep import Keeper, now_ms
 from .kernel import PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, PR_SET_NAME, prctl
 from .order import LaunchOrder
 from .walls import build, separate
+
+_LOCK_SECONDS = 0.01
 
 
 def main(arguments: list[str]) -> int:
@@ -19,9 +22,13 @@ def main(arguments: list[str]) -> int:
     if arguments[0] == "--probe":
         return probe(arguments[1])
     folder = Folder(arguments[0])
-    lock = folder.lock()
-    if lock is None or folder.has(STARTED) or folder.has(EXIT):
-        return 0  # it runs, or it has run: a second start changes nothing
+    lock = None
+    while lock is None:
+        lock = folder.lock()
+        if folder.has(STARTED) or folder.has(EXIT) or not folder.has(ORDER):
+            return 0  # it runs, it has run, or it is gone: a second start changes nothing
+        if lock is None:
+            time.sleep(_LOCK_SECONDS)  # another shim is starting, or an engine has a look
     try:
         return start(folder, lock)
     except OSError as error:
@@ -64,8 +71,8 @@ def start(folder: Folder, lock: int) -> int:
 
 
 def fail(folder: Folder, error: OSError) -> None:
-    reason = " ".join(f"{error.strerror}: {error.filename}".split())
-    folder.record(EXIT, {"reason": f"It could not be started: {reason}", "ended_at": now_ms()}, durable=True)
+    reason = " ".join(f"It could not be started: {error}".split())
+    folder.record(EXIT, {"reason": reason, "ended_at": now_ms()}, durable=True)
 
 
 def probe(path: str) -> int:

@@ -56,7 +56,7 @@ class Output:
             lines = b"[stoker] %d bytes of output were lost: the disk did not take them.\n" % self._lost + lines
         block = stamp + lines[:-1].replace(b"\n", b"\n" + stamp) + b"\n"
         try:
-            if self._fd < 0 or self._size and self._size + len(block) > self._segment_bytes:
+            if self._fd < 0 or (self._size and self._size + len(block) > self._segment_bytes):
                 self._next_file()
             self._append(block)
         except OSError:

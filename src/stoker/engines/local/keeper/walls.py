@@ -103,7 +103,7 @@ def _own_devices(devices: list[tuple[str, int]]) -> None:
             os.close(os.open(target, os.O_CREAT | os.O_CLOEXEC, 0o600))
         mount(f"/proc/self/fd/{fd}", target, None, MS_BIND | MS_REC)
     for name, target in _LINKS.items():
-        os.symlink(target, f"/dev/{name}")
+        os.symlink(target, f"/dev/{name}")  # noqa: PTH211
     for name, mode in (("pts", 0o755), ("shm", 0o1777)):
         os.mkdir(f"/dev/{name}", mode)  # noqa: PTH102
     terminals = "newinstance,ptmxmode=0666,mode=620" + (",gid=5" if os.geteuid() == 0 else "")

@@ -1,0 +1,111 @@
+"""The operations inside a workload: logs, containers, service."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from msgspec import Meta, Struct
+from starlette.responses import Response, StreamingResponse
+
+from stoker.api.endpoint import Call, endpoint
+from stoker.api.families import SAFE, encode
+from stoker.api.params import Params
+from stoker.api.safe.shapes import ServicePort, ServiceView
+from stoker.api.safe.workloads import WorkloadPath
+from stoker.domain.clock import rfc3339
+from stoker.domain.errors import StokerError, bad_request
+from stoker.domain.permissions import Action
+from stoker.services.logs import LogQuery
+
+EVENT_STREAM = "text/event-stream"
+
+
+class PodPath(Params, frozen=True, kw_only=True, rename="camel"):
+    name: Annotated[str, Meta(min_length=1, max_length=100, description="Workload ID.")]
+    pod_id: Annotated[str, Meta(min_length=1, max_length=100, description="Pod ID.")]
+
+
+class LogParams(PodPath, frozen=True, kw_only=True, rename="camel"):
+    tail_lines: Annotated[int, Meta(ge=1, le=100_000, description="The last lines.")] = 1000
+    container: Annotated[str, Meta(max_length=100)] = ""
+    since_seconds: Annotated[int, Meta(ge=1, le=315_360_000, description="Of the last so many seconds.")] | None = None
+    follow: Annotated[bool, Meta(description="Go on with what comes, as server-sent events.")] = False
+    grep: Annotated[str, Meta(max_length=1000, description="Only lines that hold this, in any case.")] = ""
+    timestamps: Annotated[bool, Meta(description="Each line begins with its time.")] = False
+    attempt: (
+        Annotated[int, Meta(ge=1, le=1_000_000, description="Of this dispatch; the newest when left out.")] | None
+    ) = None
+
+
+class LogAnswer(Struct, frozen=True, rename="camel"):
+    workload_id: str
+    pod_id: str
+    namespace: str
+    logs: list[str]
+
+
+class ContainerView(Struct, frozen=True):
+    name: str
+
+
+class ContainersAnswer(Struct, frozen=True):
+    containers: list[ContainerView]
+    shells: list[str]
+
+
+@endpoint(
+    "GET",
+    "/api/custom/workloads/{name}/pods/{podId}/logs",
+    family=SAFE,
+    action=Action.WORKLOAD_READ,
+    params=LogParams,
+    result=LogAnswer,
+)
+async def read_logs(call: Call[LogParams]) -> LogAnswer | Response:
+    """What a pod printed; kept after it has ended. With `follow` each line is one event."""
+    asked = call.params
+    containers = await call.services.inside.containers(call.actor, asked.name, asked.pod_id)
+    if asked.container and asked.container not in containers.names:
+        raise bad_request("container", f'there is no "{asked.container}". Use {", ".join(containers.names)}.')
+    since = 0 if asked.since_seconds is None else call.services.clock.now() - asked.since_seconds * 1000
+    query = LogQuery(tail=asked.tail_lines, since=since, text=asked.grep, attempt=asked.attempt)
+    if asked.follow:
+        lines = call.services.logs.follow(call.actor, asked.name, asked.pod_id, query)
+        return StreamingResponse(_events(lines, asked.timestamps), media_type=EVENT_STREAM)
+    found = await call.services.logs.read(call.actor, asked.name, asked.pod_id, query)
+    shown = [_line(at, text, asked.timestamps) for at, text in found.lines]
+    return LogAnswer(found.workload.slug, found.pod.name, found.workload.namespace, shown)
+
+
+@endpoint(
+    "GET",
+    "/api/custom/workloads/{name}/pods/{podId}/containers",
+    family=SAFE,
+    action=Action.WORKLOAD_READ,
+    params=PodPath,
+)
+async def read_containers(call: Call[PodPath]) -> ContainersAnswer:
+    """The containers of a pod, and the shells that exist in it."""
+    found = await call.services.inside.containers(call.actor, call.params.name, call.params.pod_id)
+    return ContainersAnswer([ContainerView(name) for name in found.names], found.shells)
+
+
+@endpoint("GET", "/api/custom/workloads/{name}/service", family=SAFE, action=Action.WORKLOAD_READ, params=WorkloadPath)
+async def read_service(call: Call[WorkloadPath]) -> ServiceView:
+    """Where the workload's service answers."""
+    found = await call.services.inside.service(call.actor, call.params.name)
+    port = ServicePort("http", found.port or found.service.port, found.service.target_port, found.service.protocol)
+    return ServiceView(found.workload.slug, found.host, [port])
+
+
+async def _events(lines: AsyncIterator[tuple[int, str]], timestamps: bool) -> AsyncIterator[bytes]:
+    try:
+        async for at, text in lines:
+            yield b"data: %b\n\n" % _line(at, text, timestamps).encode("utf-8", "replace")
+    except StokerError as error:
+        yield b"event: error\ndata: %b\n\n" % encode(SAFE.failure(error, 500, ""))
+        return
+    yield b"event: end\ndata: \n\n"
+
+
+def _line(at: int, text: str, timestamps: bool) -> str:
+    return f"{rfc3339(at)} {text}" if timestamps else text

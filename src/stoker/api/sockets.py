@@ -1,0 +1,136 @@
+"""Commands inside pods, over a WebSocket.
+
+Binary frames are what is typed and what is printed. Text frames are JSON: `{"resize": [columns, rows]}` and
+`{"eof": true}` from the client, `{"exit": code}` from the server as the last.
+"""
+
+import asyncio
+import contextlib
+import logging
+import re
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+from msgspec import Struct
+from starlette.types import Receive, Scope, Send
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from stoker.api.callers import caller_of, origin_of, trace_id_of
+from stoker.api.families import NATIVE, STATUS, encode
+from stoker.domain.errors import ErrorCode, StokerError, bad_request
+from stoker.domain.permissions import Actor
+from stoker.domain.reach import Terminal
+from stoker.services.bundle import Services
+
+log = logging.getLogger("stoker.api")
+
+EXEC = re.compile(r"/api/stoker/v1/workloads/([^/]+)/exec\Z")
+WIDEST = 10_000
+
+
+class Control(Struct, frozen=True):
+    resize: tuple[int, int] | None = None
+    eof: bool = False
+
+
+_control = msgspec.json.Decoder(Control)
+
+
+class Sockets:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        socket = WebSocket(scope, receive, send)
+        trace_id = trace_id_of(socket)
+        try:
+            actor = await self._caller(socket, trace_id)
+            terminal = await self._terminal(socket, actor)
+        except StokerError as error:
+            await _refuse(socket, error, trace_id)
+            return
+        await socket.accept(headers=[(b"x-trace-id", trace_id.encode())])
+        await _talk(socket, terminal)
+
+    async def _caller(self, socket: WebSocket, trace_id: str) -> Actor:
+        """Who asks. A browser may ask only from a page of this server: a cookie goes along from anywhere."""
+        page = socket.headers.get("origin")
+        if page is not None and urlsplit(page).netloc != socket.headers.get("host", ""):
+            raise StokerError(ErrorCode.NOT_ALLOWED, f"Not allowed: a page of {page[:200]} may not open this.")
+        origin = origin_of(socket, self._services.settings, trace_id)
+        actor = await caller_of(socket, self._services.authentication, origin)
+        if actor is None:
+            raise StokerError(ErrorCode.NOT_SIGNED_IN, "This needs a credential.")
+        return actor
+
+    async def _terminal(self, socket: WebSocket, actor: Actor) -> Terminal:
+        found = EXEC.match(socket.scope["path"])
+        if found is None:
+            raise StokerError(ErrorCode.NOT_FOUND, "There is no WebSocket here.")
+        asked = socket.query_params
+        command = asked.getlist("command")
+        if not command or not all(command[:1]):
+            raise bad_request("command", "it is required: the program and each of its arguments, in order.")
+        return await self._services.inside.execute(
+            actor,
+            unquote(found.group(1)),
+            asked.get("pod", ""),
+            command,
+            tty=asked.get("tty", "true") == "true",
+            columns=_size(asked.get("columns", "80"), "columns"),
+            rows=_size(asked.get("rows", "24"), "rows"),
+        )
+
+
+async def _talk(socket: WebSocket, terminal: Terminal) -> None:
+    """Until the command ends or the client goes; a command whose client has gone is ended."""
+    typing = asyncio.create_task(_type(socket, terminal))
+    try:
+        while printed := await terminal.read():
+            await socket.send_bytes(printed)
+        code = await terminal.exit_code()
+        await socket.send_text(encode({"exit": code}).decode())
+        await socket.close()
+    except (WebSocketDisconnect, RuntimeError):
+        log.debug("the client of a terminal has gone")
+    finally:
+        typing.cancel()
+        with contextlib.suppress(asyncio.CancelledError, WebSocketDisconnect):
+            await typing
+        await terminal.close()
+
+
+async def _type(socket: WebSocket, terminal: Terminal) -> None:
+    while True:
+        message = await socket.receive()
+        if message["type"] == "websocket.disconnect":
+            await terminal.close()
+            return
+        if data := message.get("bytes"):
+            await terminal.write(data)
+        elif text := message.get("text"):
+            with contextlib.suppress(msgspec.DecodeError):
+                await _obey(_control.decode(text), terminal)
+
+
+async def _obey(control: Control, terminal: Terminal) -> None:
+    if control.resize is not None:
+        columns, rows = (max(1, min(WIDEST, size)) for size in control.resize)
+        await terminal.resize(columns, rows)
+    if control.eof:
+        await terminal.end_input()
+
+
+async def _refuse(socket: WebSocket, error: StokerError, trace_id: str) -> None:
+    """An answer in place of the socket, with the status and the words of the native family."""
+    status = STATUS[error.code]
+    body = encode(NATIVE.failure(error, status, trace_id))
+    headers = [(b"content-type", b"application/json"), (b"x-trace-id", trace_id.encode())]
+    await socket.send({"type": "websocket.http.response.start", "status": status, "headers": headers})
+    await socket.send({"type": "websocket.http.response.body", "body": body})
+
+
+def _size(text: str, field: str) -> int:
+    if not text.isdigit() or not 1 <= int(text[:6]) <= WIDEST:
+        raise bad_request(field, f"use a whole number from 1 to {WIDEST}.")
+    return int(text)

@@ -1,0 +1,169 @@
+"""Limits that the kernel keeps for a pod's processes together: control groups below the one the server is in.
+
+Both versions are read here and told apart once; where neither can be written, a pod has a limit per process instead.
+"""
+
+import contextlib
+import os
+from pathlib import Path
+
+from msgspec import Struct
+
+from stoker.domain.resources import Resources
+from stoker.engines.local import mounts
+
+FAMILY = "stoker"
+_SERVER = "stoker-server"
+_PERIOD = 100_000
+_LEAST_QUOTA = 1000
+_SHARES = 1024
+
+
+class Joined(Struct, frozen=True):
+    """The groups of one pod: their folders, the files by which a process joins, and where kills are counted."""
+
+    folders: tuple[str, ...] = ()
+    doors: tuple[str, ...] = ()
+    kill_count: str = ""
+
+
+class ControlGroups(Struct, frozen=True):
+    """Folders in which groups can be made; None where that limit cannot be kept."""
+
+    version: int = 0
+    memory: Path | None = None
+    cpu: Path | None = None
+
+    def make(self, name: str, resources: Resources) -> Joined:
+        """Groups with these limits. A limit of 0 is none."""
+        if self.version == 2:
+            return self._make_v2(name, resources)
+        folders = []
+        kill_count = ""
+        if self.memory and resources.memory_bytes:
+            folder = _new(self.memory / FAMILY / name)
+            _put(folder / "memory.limit_in_bytes", resources.memory_bytes)
+            with contextlib.suppress(OSError):  # absent where swap is not counted
+                _put(folder / "memory.memsw.limit_in_bytes", resources.memory_bytes)
+            kill_count = str(folder / "memory.oom_control")
+            folders.append(folder)
+        if self.cpu and resources.cpu_milli:
+            folder = _new(self.cpu / FAMILY / name)
+            _put(folder / "cpu.cfs_period_us", _PERIOD)
+            _put(folder / "cpu.cfs_quota_us", _quota(resources))
+            _put(folder / "cpu.shares", max(2, resources.cpu_milli * _SHARES // 1000))
+            folders.append(folder)
+        return _joined(folders, kill_count)
+
+    def _make_v2(self, name: str, resources: Resources) -> Joined:
+        parent = self.memory or self.cpu
+        if parent is None:
+            return Joined()
+        folder = _new(parent / FAMILY / name)
+        kill_count = ""
+        if self.memory and resources.memory_bytes:
+            _put(folder / "memory.max", resources.memory_bytes)
+            with contextlib.suppress(OSError):
+                _put(folder / "memory.swap.max", 0)
+            kill_count = str(folder / "memory.events")
+        if self.cpu and resources.cpu_milli:
+            _put(folder / "cpu.max", f"{_quota(resources)} {_PERIOD}")
+        return _joined([folder], kill_count)
+
+
+def remove(folders: tuple[str, ...]) -> None:
+    """Remove a pod's groups, once nothing runs in them, and the family's when it is empty."""
+    for folder in map(Path, folders):
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+            folder.parent.rmdir()
+
+
+def processes(folders: tuple[str, ...]) -> set[int]:
+    """All that run in these groups."""
+    found: set[int] = set()
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            found |= {int(word) for word in (Path(folder) / "cgroup.procs").read_text().split()}
+    return found
+
+
+def detect(proc: Path = Path("/proc/self"), root: Path = Path("/")) -> ControlGroups:
+    """Which limits could be kept on this machine; changes nothing."""
+    own = {}
+    for line in (proc / "cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        own |= dict.fromkeys(controllers.split(","), path)
+    version_1 = {}
+    for mount in mounts.parse((proc / "mountinfo").read_text()):
+        if mount.kind == "cgroup":
+            for controller in {"memory", "cpu"} & set(mount.options.split(",")):
+                folder = _own_folder(root, mount, own.get(controller, "/"))
+                if folder and os.access(folder, os.W_OK):
+                    version_1[controller] = folder
+        elif mount.kind == "cgroup2" and "" in own:
+            unified = _own_folder(root, mount, own[""])
+            if unified and unified.name == _SERVER:
+                unified = unified.parent
+            if unified and (available := _available_v2(unified)):
+                return ControlGroups(2, *(unified if name in available else None for name in ("memory", "cpu")))
+    return ControlGroups(1 if version_1 else 0, version_1.get("memory"), version_1.get("cpu"))
+
+
+def take(groups: ControlGroups) -> ControlGroups:
+    """Make ready what was detected. Version 2 has no groups beside processes, so the server moves into one."""
+    folder = groups.memory or groups.cpu
+    if groups.version != 2 or folder is None:
+        return groups
+    wanted = " ".join(f"+{name}" for name, there in (("memory", groups.memory), ("cpu", groups.cpu)) if there)
+    try:
+        if _only_us(folder) and not _is_root(folder):
+            _put(_new(folder / _SERVER) / "cgroup.procs", os.getpid())
+        _put(folder / "cgroup.subtree_control", wanted)
+        _put(_new(folder / FAMILY) / "cgroup.subtree_control", wanted)
+    except OSError:
+        return ControlGroups()
+    return groups
+
+
+def _available_v2(folder: Path) -> set[str]:
+    """Controllers that can be handed to groups below this one."""
+    with contextlib.suppress(OSError):
+        have = set((folder / "cgroup.controllers").read_text().split()) & {"memory", "cpu"}
+        handed_on = set((folder / "cgroup.subtree_control").read_text().split())
+        may = os.access(folder / "cgroup.subtree_control", os.W_OK) and os.access(folder, os.W_OK)
+        return have if may and (have <= handed_on or _only_us(folder) or _is_root(folder)) else set()
+    return set()
+
+
+def _only_us(folder: Path) -> bool:
+    return set((folder / "cgroup.procs").read_text().split()) <= {str(os.getpid())}
+
+
+def _is_root(folder: Path) -> bool:
+    """The one group of version 2 that may hold processes beside groups."""
+    return not (folder / "cgroup.type").exists()
+
+
+def _own_folder(root: Path, mount: mounts.Mount, path: str) -> Path | None:
+    if not Path(path).is_relative_to(mount.root):
+        return None
+    return root / mount.point.lstrip("/") / Path(path).relative_to(mount.root)
+
+
+def _joined(folders: list[Path], kill_count: str) -> Joined:
+    doors = tuple(str(folder / "cgroup.procs") for folder in folders)
+    return Joined(tuple(map(str, folders)), doors, kill_count)
+
+
+def _quota(resources: Resources) -> int:
+    return max(_LEAST_QUOTA, resources.cpu_milli * _PERIOD // 1000)
+
+
+def _new(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _put(file: Path, value: int | str) -> None:
+    file.write_text(str(value))

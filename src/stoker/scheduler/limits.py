@@ -1,0 +1,110 @@
+"""What can never start: larger than any node, than the quota, or than the whole cluster.
+
+Judged on what the registered nodes have in total, whatever their health. A cluster without nodes refuses nothing.
+"""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from stoker.domain.identity import Quota
+from stoker.domain.node import Node
+from stoker.domain.resources import MILLI, Resources
+from stoker.scheduler.accounts import Account
+from stoker.scheduler.reasons import Resource, coded
+from stoker.scheduler.room import Room, slots
+
+
+class LargerThanNode(Struct, frozen=True, tag_field="code", tag="larger_than_node"):
+    """`largest` is the most that one of the nodes has which have enough of the resources in `beside`."""
+
+    resource: Resource
+    asked: int
+    largest: int
+    beside: tuple[Resource, ...] = ()
+    node: str = ""
+
+    @property
+    def code(self) -> str:
+        return coded(self)
+
+    def sentence(self) -> str:
+        asked, largest = self.resource.shown(self.asked), self.resource.figure(self.largest)
+        if self.node:
+            return f"The workload asks for {asked} on node {self.node}, which has {largest} in all. Ask for less."
+        enough = f" with enough {' and '.join(each.plural for each in self.beside)}" if self.beside else ""
+        return f"The workload asks for {asked} per replica; the largest node{enough} has {largest}. Ask for less."
+
+
+class LargerThanQuota(Struct, frozen=True, tag_field="code", tag="larger_than_quota"):
+    resource: Resource
+    asked: int
+    quota: int
+
+    @property
+    def code(self) -> str:
+        return coded(self)
+
+    def sentence(self) -> str:
+        asked, quota = self.resource.shown(self.asked), self.resource.figure(self.quota)
+        return f"The workload asks for {asked} in all; the quota of its workspace is {quota}. Ask for less."
+
+
+class LargerThanCluster(Struct, frozen=True, tag_field="code", tag="larger_than_cluster"):
+    """All nodes together, empty, hold fewer replicas."""
+
+    replicas: int
+    fitting: int
+    nodes: int
+
+    @property
+    def code(self) -> str:
+        return coded(self)
+
+    def sentence(self) -> str:
+        return (
+            f"The workload asks for {self.replicas} replicas; the {self.nodes} nodes of the cluster hold "
+            f"{self.fitting} of them when they are empty. Ask for fewer, or for less per replica."
+        )
+
+
+NeverFits = LargerThanNode | LargerThanQuota | LargerThanCluster
+
+
+def never_fits(
+    each: Resources, replicas: int, specified_nodes: Sequence[str], nodes: Sequence[Node], quota: Quota
+) -> NeverFits | None:
+    """Why a workload could not start even in an empty cluster. For one that may borrow, give no quota."""
+    over = Account(quota).short_of(each * replicas)
+    if over is not None:
+        resource, asked, _, owed = over
+        return LargerThanQuota(resource, asked, owed)
+    if not nodes:
+        return None
+    named = {node.name: node for node in nodes if node.name in specified_nodes}
+    for name in specified_nodes:
+        if name in named and (short := _short(each, [named[name].capacity])):
+            return LargerThanNode(*short[:3], node=name)
+    if short := _short(each, [node.capacity for node in nodes]):
+        return LargerThanNode(*short)
+    fitting = sum(min(replicas, slots(_empty(node), each)) for node in nodes)
+    if fitting < replicas and not specified_nodes:
+        return LargerThanCluster(replicas, fitting, len(nodes))
+    return None
+
+
+def _short(each: Resources, sizes: list[Resources]) -> tuple[Resource, int, int, tuple[Resource, ...]] | None:
+    """The first resource of which no node has enough beside those before it."""
+    beside: tuple[Resource, ...] = ()
+    for resource in Resource:
+        asked = resource.of(each)
+        enough = [size for size in sizes if resource.of(size) >= asked]
+        if not enough:
+            return resource, asked, max(resource.of(size) for size in sizes), beside
+        sizes, beside = enough, (*beside, resource) if asked else beside
+    return None
+
+
+def _empty(node: Node) -> Room:
+    size = node.capacity
+    return Room(size.gpu_milli // MILLI, size.cpu_milli, size.memory_bytes)

@@ -1,0 +1,86 @@
+"""The engines of this process and the controllers that drive them; also the way from services through to them."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from stoker.controller.cluster import ClusterController
+from stoker.domain.clock import Clock
+from stoker.domain.errors import ErrorCode, StokerError
+from stoker.domain.names import Randomness
+from stoker.domain.reach import LogLine, Terminal
+from stoker.domain.settings import Settings
+from stoker.engines.base import Engine
+from stoker.engines.local.containment import ContainmentMode
+from stoker.engines.local.engine import LocalEngine
+from stoker.services.first_start import LOCAL
+from stoker.store import clusters
+from stoker.store.base import Store
+from stoker.store.signal import Signal
+
+
+class Fleet:
+    def __init__(self, store: Store, clock: Clock, randomness: Randomness, settings: Settings, signal: Signal) -> None:
+        self._store = store
+        self._clock = clock
+        self._randomness = randomness
+        self._settings = settings
+        self._signal = signal
+        self._engines: dict[str, Engine] = {}
+
+    @asynccontextmanager
+    async def running(self, data_dir: Path) -> AsyncIterator[None]:
+        """The engines open and their controllers at work; pods go on when it ends."""
+        cluster = await self._store.peek(lambda tx: clusters.find(tx, LOCAL))
+        if cluster is None:
+            yield
+            return
+        settings = self._settings
+        engine = await LocalEngine.open(
+            data_dir,
+            gpus=None if settings.gpus < 0 else settings.gpus,
+            mode=ContainmentMode(settings.containment),
+            clock=self._clock,
+        )
+        self._engines[cluster.id] = engine
+        controller = ClusterController(
+            self._store, engine, cluster.id, self._clock, self._randomness, self._signal, settings.log_limit_bytes
+        )
+        work = asyncio.create_task(controller.run())
+        try:
+            yield
+        finally:
+            work.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await work
+            await engine.close()
+
+    async def tail(self, cluster_id: str, pod_uid: str, position: int, limit: int) -> list[LogLine]:
+        engine = self._engines.get(cluster_id)
+        if engine is None:
+            return []
+        try:
+            return await engine.logs(pod_uid, position, limit)
+        except StokerError as error:
+            if error.code is ErrorCode.NOT_FOUND:
+                return []
+            raise
+
+    async def shells(self, cluster_id: str, pod_uid: str) -> list[str]:
+        return await self._engine(cluster_id).shells(pod_uid)
+
+    async def execute(
+        self, cluster_id: str, pod_uid: str, command: list[str], *, tty: bool, columns: int, rows: int
+    ) -> Terminal:
+        return await self._engine(cluster_id).execute(pod_uid, command, tty=tty, columns=columns, rows=rows)
+
+    async def service_address(self, cluster_id: str, workload_uid: str) -> str:
+        engine = self._engines.get(cluster_id)
+        return await engine.service_address(workload_uid) if engine else ""
+
+    def _engine(self, cluster_id: str) -> Engine:
+        if (engine := self._engines.get(cluster_id)) is not None:
+            return engine
+        raise StokerError(ErrorCode.BACKEND_DOWN, "The engine of this workload's cluster does not run in this server.")

@@ -1,0 +1,48 @@
+"""What happens to workloads, as it happens, for those who may see it."""
+
+from collections.abc import AsyncIterator, Mapping
+
+from msgspec import Struct
+
+from stoker.domain.permissions import Action, Actor
+from stoker.services.context import Context, authorise
+from stoker.services.workloads import visible
+from stoker.store import changes, workspaces
+from stoker.store.base import Transaction
+from stoker.store.changes import ChangeRow
+
+QUIET_SECONDS = 10.0
+
+
+class Event(Struct, frozen=True):
+    change: ChangeRow
+    workspace: str
+
+
+class Events:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def follow(self, actor: Actor, ref: str, after: int | None) -> AsyncIterator[Event | None]:
+        """Every change after that one, or from now on; None now and then while nothing happens."""
+        authorise(actor, Action.WORKLOAD_LIST)
+        store = self._context.store
+        uid = (await store.peek(lambda tx: visible(tx, actor, ref))).workload.uid if ref else ""
+        seen = await store.peek(changes.last) if after is None else after
+        with self._context.signal.listening() as listener:
+            while True:
+                rows, names = await store.read(lambda tx, s=seen: _read(tx, s, uid))
+                for row in rows:
+                    if actor.admin or row.workspace_id in actor.memberships:
+                        yield Event(row, names.get(row.workspace_id, ""))
+                if rows:
+                    seen = rows[-1].seq
+                    continue
+                yield None
+                await listener.wait(QUIET_SECONDS)
+
+
+def _read(transaction: Transaction, after: int, uid: str) -> tuple[list[ChangeRow], Mapping[int, str]]:
+    rows = changes.of_workload(transaction, uid, after) if uid else changes.since(transaction, after)
+    found = (workspaces.get(transaction, workspace_id) for workspace_id in {row.workspace_id for row in rows})
+    return rows, {workspace.id: workspace.name for workspace in found if workspace}

@@ -1,0 +1,82 @@
+"""Inside a running workload: its containers and shells, its service, and commands run in its pods."""
+
+from msgspec import Struct
+
+from stoker.domain.errors import ErrorCode, StokerError, not_found
+from stoker.domain.permissions import Action, Actor, Target
+from stoker.domain.reach import Reach, Terminal
+from stoker.domain.workload import Kind, Pod, Service, Workload
+from stoker.services.context import Context, authorise, record
+from stoker.services.workloads import visible
+from stoker.store import pods
+from stoker.store.base import Transaction
+
+
+class Containers(Struct, frozen=True):
+    names: list[str]
+    shells: list[str]
+
+
+class ServicePlace(Struct, frozen=True):
+    """A service and where it answers; an empty address while nothing of it is up."""
+
+    workload: Workload
+    service: Service
+    host: str
+    port: int
+
+
+class Inside:
+    def __init__(self, context: Context, reach: Reach) -> None:
+        self._context = context
+        self._reach = reach
+
+    async def containers(self, actor: Actor, ref: str, pod_ref: str) -> Containers:
+        """The containers of a pod, and the shells that can be run in it now."""
+        workload, pod = await self._context.store.peek(lambda tx: _pod(tx, actor, ref, pod_ref))
+        held = not pod.phase.ended
+        shells = await self._reach.shells(workload.cluster_id, pod.uid) if held else []
+        return Containers([main_container(workload.kind)], shells)
+
+    async def service(self, actor: Actor, ref: str) -> ServicePlace:
+        workload = (await self._context.store.peek(lambda tx: visible(tx, actor, ref))).workload
+        service = workload.spec.service
+        if service is None:
+            raise StokerError(ErrorCode.NOT_FOUND, f'Workload "{workload.slug}" has no service.')
+        address = await self._reach.service_address(workload.cluster_id, workload.uid)
+        host, _, port = address.rpartition(":")
+        return ServicePlace(workload, service, host, int(port) if port else 0)
+
+    async def execute(
+        self, actor: Actor, ref: str, pod_ref: str, command: list[str], *, tty: bool, columns: int, rows: int
+    ) -> Terminal:
+        """Run a command beside what the pod runs; for its owner and for managers of the workspace."""
+
+        def find(transaction: Transaction) -> tuple[Workload, Pod]:
+            workload, pod = _pod(transaction, actor, ref, pod_ref)
+            target = Target(workspace_id=workload.workspace_id, owner_id=workload.user_id)
+            authorise(actor, Action.WORKLOAD_EXEC, target)
+            if pod.phase.ended:
+                raise StokerError(ErrorCode.STATE_FORBIDS, f'Pod "{pod.name}" has ended; nothing can be run in it.')
+            record(self._context, transaction, actor, Action.WORKLOAD_EXEC, pod.name)
+            return workload, pod
+
+        workload, pod = await self._context.store.write(find)
+        return await self._reach.execute(workload.cluster_id, pod.uid, command, tty=tty, columns=columns, rows=rows)
+
+
+def main_container(kind: Kind) -> str:
+    """What the container that does the work is called."""
+    return "pytorch" if kind in {Kind.PYTORCH_JOB, Kind.AUTHORING} else "main"
+
+
+def _pod(transaction: Transaction, actor: Actor, ref: str, pod_ref: str) -> tuple[Workload, Pod]:
+    """The newest pod of this name; without a name, the first of the present attempt."""
+    workload = visible(transaction, actor, ref).workload
+    if pod_ref:
+        found = pods.named(transaction, workload.uid, pod_ref)
+    else:
+        found = pods.of_attempt(transaction, workload.uid, workload.attempt)
+    if not found:
+        raise not_found("pod", pod_ref or "of this workload")
+    return workload, found[0]

@@ -1,0 +1,54 @@
+"""Limits of memory and CPU, by whatever this machine has."""
+
+import time
+
+import pytest
+from tests.engine.local.lab import Lab
+
+from stoker.domain.resources import Resources
+from stoker.domain.workload import PodPhase
+from stoker.engines.local import cgroups
+from stoker.engines.local.cgroups import ControlGroups
+
+GROUPS = cgroups.detect()
+HOG = "python -c \"x = bytearray(400 * 2**20); print('took it all', len(x))\""
+SMALL = Resources(memory_bytes=100 * 2**20)
+
+
+@pytest.mark.skipif(GROUPS.memory is None, reason="no memory control group can be written here")
+def test_a_memory_hog_is_killed_by_its_control_group_and_that_is_said(lab: Lab) -> None:
+    uid = lab.job(HOG, resources=SMALL)
+    pod = lab.end(uid)
+    assert (pod.phase, pod.exit_code) == (PodPhase.FAILED, 137)
+    assert "memory" in pod.message
+    assert "took it all" not in "\n".join(lab.lines(uid))
+
+
+@pytest.mark.skipif(GROUPS.memory is None, reason="no memory control group can be written here")
+def test_the_limit_holds_for_all_processes_together(any_lab: Lab) -> None:
+    piece = "python -c \"x = bytearray(60 * 2**20); import time; time.sleep(1); print('kept')\""
+    uid = any_lab.job(f"{piece} & {piece} & {piece} & wait", resources=SMALL)
+    any_lab.end(uid)
+    assert any_lab.lines(uid).count("kept") < 3
+
+
+def test_without_a_control_group_each_process_is_limited(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stoker.engines.local.cgroups.detect", ControlGroups)
+    uid = lab.job(HOG, resources=SMALL)
+    pod = lab.end(uid)
+    assert (pod.phase, pod.exit_code) == (PodPhase.FAILED, 1)
+    assert any("MemoryError" in line for line in lab.lines(uid))
+
+
+@pytest.mark.skipif(GROUPS.cpu is None, reason="no CPU control group can be written here")
+def test_a_busy_command_gets_no_more_than_its_share_of_a_processor(any_lab: Lab) -> None:
+    burn = 'python -c "import time; t = time.time()\nwhile time.time() < t + 1: pass\nprint(time.process_time())"'
+    uid = any_lab.job(burn, resources=Resources(cpu_milli=250))
+    began = time.monotonic()
+    any_lab.end(uid)
+    assert float(any_lab.lines(uid)[-1]) < 0.45 * (time.monotonic() - began + 0.1)
+
+
+def test_a_limit_that_is_enough_is_not_felt(lab: Lab) -> None:
+    uid = lab.job(HOG, resources=Resources(cpu_milli=2000, memory_bytes=2**30))
+    assert lab.end(uid).phase is PodPhase.SUCCEEDED
