@@ -4,12 +4,14 @@ import importlib.util
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 from msgspec import Meta, Struct
 from starlette.responses import Response
 
 from stoker.api.endpoint import Call, endpoint
 from stoker.api.families import NATIVE, encode
 from stoker.api.params import NoParams, Params
+from stoker.api.safe.shapes import CreateWorkload
 from stoker.domain.errors import not_found
 from stoker.domain.permissions import Action
 from stoker.services.health import Part
@@ -90,6 +92,12 @@ async def metrics(call: Call[NoParams]) -> Response:
 async def openapi(call: Call[NoParams]) -> Response:
     """This API as an OpenAPI 3.1 document."""
     return Response(call.installation.openapi, media_type="application/json")
+
+
+@endpoint("GET", "/schemas/job.json", family=NATIVE, action=Action.LOOK_AROUND, result=dict[str, Any])
+async def job_schema(call: Call[NoParams]) -> dict[str, Any]:
+    """The JSON Schema of a workload as it is submitted, for editors of job files."""
+    return msgspec.json.schema(CreateWorkload)
 
 
 @endpoint("GET", "/docs", family=NATIVE, action=Action.LOOK_AROUND, media_type="text/html")

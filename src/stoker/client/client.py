@@ -19,6 +19,7 @@ from stoker.client.resources import (
     Users,
     Workspaces,
 )
+from stoker.client.workloads import Workloads
 
 if TYPE_CHECKING:
     import httpx
@@ -37,6 +38,7 @@ class Api(Installation[F]):
         self.members: Members[F] = Members(carrier)
         self.keys: Keys[F] = Keys(carrier)
         self.applications: Applications[F] = Applications(carrier)
+        self.workloads: Workloads[F] = Workloads(carrier)
         self.clusters: Clusters[F] = Clusters(carrier)
         self.audit: Audit[F] = Audit(carrier)
 

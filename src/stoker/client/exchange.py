@@ -58,7 +58,10 @@ class Unreachable(StokerError):  # noqa: N818 - it says what the server is
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """`repeatable` says that sending it twice does what sending it once does."""
+    """`repeatable` says that sending it twice does what sending it once does.
+
+    `quiet_seconds` is the longest silence of an answer that goes on; None is any.
+    """
 
     method: str
     path: str
@@ -67,6 +70,7 @@ class Request(Struct, frozen=True, kw_only=True):
     body: bytes = b""
     result: Any = None
     repeatable: bool = True
+    quiet_seconds: float | None = None
 
 
 class Pause(Struct, frozen=True):

@@ -9,7 +9,7 @@ import functools
 import inspect
 import re
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, get_type_hints, overload
 from urllib.parse import quote
@@ -68,13 +68,13 @@ class Declaration(Generic[P, R]):
         declared: Callable[Concatenate[Any, P], R],
         *,
         creates: bool = False,
-        query: frozenset[str] = frozenset(),
+        fixed: Mapping[str, str] | None = None,
         body: str = "",
     ) -> None:
         self.method = method
         self.path = path
         self.creates = creates
-        self._query_names = query
+        self._fixed = fixed or {}
         self._body_name = body
         self._declared = declared
         self._in_path = frozenset(re.findall(r"{(\w+)}", path))
@@ -95,7 +95,6 @@ class Declaration(Generic[P, R]):
         given.pop("self")
         place = {name: _segment(name, given.pop(name)) for name in self._in_path}
         whole = given.pop(self._body_name, None)
-        asked = {_camel(name): given.pop(name) for name in self._query_names & given.keys()}
         sent = {_camel(name): _aware(name, value) for name, value in given.items() if value is not UNSET}
         request = Request(
             method=self.method,
@@ -105,11 +104,9 @@ class Declaration(Generic[P, R]):
             headers={"Idempotency-Key": str(uuid.uuid4())} if self.creates else {},
         )
         if self.method in {"GET", "DELETE"}:
-            return msgspec.structs.replace(request, query=_query(sent))
+            return msgspec.structs.replace(request, query={**_query(sent), **self._fixed})
         body = sent if whole is None else whole
-        return msgspec.structs.replace(
-            request, query=_query(asked), body=msgspec.json.encode(body) if body else b""
-        )
+        return msgspec.structs.replace(request, query=self._fixed, body=msgspec.json.encode(body) if body else b"")
 
 
 class Operation(Declaration[P, R]):
@@ -135,9 +132,7 @@ class Operation(Declaration[P, R]):
 class Listing(Declaration[P, R]):
     """As many requests as it takes, each when its first item is asked for."""
 
-    def __init__(
-        self, path: str, declared: Callable[Concatenate[Any, P], R], *, cursor: str, page: Any
-    ) -> None:
+    def __init__(self, path: str, declared: Callable[Concatenate[Any, P], R], *, cursor: str, page: Any) -> None:
         super().__init__("GET", path, declared)
         self._cursor = cursor
         self._page = page
@@ -175,9 +170,21 @@ class Listing(Declaration[P, R]):
 class Stream(Declaration[P, R]):
     """One request whose answer goes on; each of its events is one item."""
 
+    def __init__(
+        self,
+        path: str,
+        declared: Callable[Concatenate[Any, P], R],
+        *,
+        fixed: Mapping[str, str] | None,
+        quiet_seconds: float | None,
+    ) -> None:
+        super().__init__("GET", path, declared, fixed=fixed)
+        self._quiet_seconds = quiet_seconds
+
     def request(self, *args: Any, **kwargs: Any) -> Request:
         headers = {"Accept": "text/event-stream", "Accept-Encoding": "identity", "Cache-Control": "no-store"}
-        return msgspec.structs.replace(super().request(*args, **kwargs), headers=headers)
+        asked = super().request(*args, **kwargs)
+        return msgspec.structs.replace(asked, headers=headers, quiet_seconds=self._quiet_seconds)
 
     @overload
     def __get__(self, resource: None, owner: type) -> Self: ...
@@ -197,15 +204,19 @@ class Stream(Declaration[P, R]):
 
 
 def operation(
-    method: str, path: str, *, base: str = BASE, creates: bool = False, query: Sequence[str] = (), body: str = ""
+    method: str,
+    path: str,
+    *,
+    base: str = BASE,
+    creates: bool = False,
+    fixed: Mapping[str, str] | None = None,
+    body: str = "",
 ) -> Callable[[Callable[Concatenate[Any, P], R]], Operation[P, R]]:
     """Declare one request. One that `creates` carries an Idempotency-Key, so it can be sent again.
 
-    The parameters named in `query` go there whatever the method; the one named `body` is the whole body.
+    `fixed` is always in the query; the parameter named by `body` is the whole body.
     """
-    return lambda declared: Operation(
-        method, base + path, declared, creates=creates, query=frozenset(query), body=body
-    )
+    return lambda declared: Operation(method, base + path, declared, creates=creates, fixed=fixed, body=body)
 
 
 def listing(
@@ -215,9 +226,11 @@ def listing(
     return lambda declared: Listing(base + path, declared, cursor=cursor, page=page)
 
 
-def stream(path: str, *, base: str = BASE) -> Callable[[Callable[Concatenate[Any, P], R]], Stream[P, R]]:
-    """Declare an answer of events by the type that each of them becomes."""
-    return lambda declared: Stream("GET", base + path, declared)
+def stream(
+    path: str, *, base: str = BASE, fixed: Mapping[str, str] | None = None, quiet_seconds: float | None = None
+) -> Callable[[Callable[Concatenate[Any, P], R]], Stream[P, R]]:
+    """Declare an answer of events by the type that each becomes; a longer silence than this is a lost server."""
+    return lambda declared: Stream(base + path, declared, fixed=fixed, quiet_seconds=quiet_seconds)
 
 
 def _segment(name: str, value: object) -> str:
@@ -242,7 +255,7 @@ def _aware(name: str, value: object) -> object:
 
 
 def _query(sent: Mapping[str, object]) -> dict[str, str]:
-    return {name: _text(value) for name, value in sent.items() if value is not None}
+    return {name: _text(value) for name, value in sent.items() if value not in (None, ())}
 
 
 def _text(value: object) -> str:

@@ -3,9 +3,12 @@
 Only a line feed ends a line: the server writes nothing else, and a line of a log may hold a carriage return.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
+
+from stoker.client.exchange import Answer, Unreachable, error_in
+from stoker.domain.errors import StokerError
 
 
 class ServerEvent(Struct, frozen=True):
@@ -27,6 +30,34 @@ class EventReader:
         for block in blocks:
             if event := _event(block.lstrip(b"\n")):
                 yield event
+
+
+class Reading:
+    """An answer of events while it is read; `over` when the server has said that nothing follows."""
+
+    def __init__(self, server: str, status: int) -> None:
+        self.over = False
+        self.good = 200 <= status < 300
+        self._server = server
+        self._status = status
+        self._reader = EventReader()
+
+    def refusal(self, headers: Mapping[str, str], body: bytes) -> StokerError:
+        return error_in(self._server, Answer(self._status, headers, body))
+
+    def broken_off(self) -> Unreachable:
+        return Unreachable(self._server, "it broke off in the middle of an answer")
+
+    def events(self, part: bytes) -> Iterator[ServerEvent]:
+        for event in self._reader.feed(part):
+            match event.name:
+                case "end":
+                    self.over = True
+                    return
+                case "error":
+                    raise error_in(self._server, Answer(500, {}, event.data.encode()))
+                case _:
+                    yield event
 
 
 def _event(block: bytes) -> ServerEvent | None:

@@ -11,10 +11,10 @@ from msgspec import Struct
 
 from stoker import __version__
 from stoker.client.address import is_loopback, not_an_address, server_address
-from stoker.client.exchange import Answer, Lost, Pause, Request, Unreachable, converse, error_in
+from stoker.client.exchange import Answer, Lost, Pause, Request, Unreachable, converse
 from stoker.client.operation import AnyPage
 from stoker.client.shapes import LoggedIn
-from stoker.client.sse import EventReader, ServerEvent
+from stoker.client.sse import Reading, ServerEvent
 from stoker.domain.errors import ErrorCode, StokerError
 
 CONNECT_SECONDS = 5.0
@@ -71,6 +71,22 @@ class SyncCarrier:
             yield from page.items
             asked = following(asked, page)
 
+    def stream(self, request: Request, item: Callable[[ServerEvent], Any]) -> Iterator[Any]:
+        """Each item as it arrives, until the server says that there is no more."""
+        try:
+            with self._http.stream(**_opening(self.destination, request)) as response:
+                reading = Reading(self.destination.server, response.status_code)
+                if not reading.good:
+                    raise reading.refusal(response.headers, response.read())
+                for part in response.iter_bytes():
+                    for event in reading.events(part):
+                        yield item(event)
+                    if reading.over:
+                        return
+        except httpx.TransportError as error:
+            raise Unreachable(self.destination.server, _reason(error)) from error
+        raise reading.broken_off()
+
     def close(self) -> None:
         self._http.close()
 
@@ -116,13 +132,31 @@ class AsyncCarrier:
             self.destination.note(end.value)
             return end.value
 
-    async def each(self, request: Request, following: Callable[[Request, AnyPage], Request | None]) -> AsyncIterator[Any]:
+    async def each(
+        self, request: Request, following: Callable[[Request, AnyPage], Request | None]
+    ) -> AsyncIterator[Any]:
         asked: Request | None = request
         while asked is not None:
             page = await self.run(asked)
             for item in page.items:
                 yield item
             asked = following(asked, page)
+
+    async def stream(self, request: Request, item: Callable[[ServerEvent], Any]) -> AsyncIterator[Any]:
+        """Each item as it arrives, until the server says that there is no more."""
+        try:
+            async with self._http.stream(**_opening(self.destination, request)) as response:
+                reading = Reading(self.destination.server, response.status_code)
+                if not reading.good:
+                    raise reading.refusal(response.headers, await response.aread())
+                async for part in response.aiter_bytes():
+                    for event in reading.events(part):
+                        yield item(event)
+                    if reading.over:
+                        return
+        except httpx.TransportError as error:
+            raise Unreachable(self.destination.server, _reason(error)) from error
+        raise reading.broken_off()
 
     async def close(self) -> None:
         await self._http.aclose()
@@ -159,6 +193,16 @@ def destination(server: str, token: str | None) -> Destination:
 def unproxied(server: str) -> dict[str, None]:
     """No proxy of the environment for this machine, whose loopback a proxy cannot reach."""
     return dict.fromkeys(("http://", "https://", "all://")) if is_loopback(server) else {}
+
+
+def _opening(destination: Destination, request: Request) -> dict[str, Any]:
+    return {
+        "method": request.method,
+        "url": request.path,
+        "params": dict(request.query),
+        "headers": destination.headers(request),
+        "timeout": httpx.Timeout(request.quiet_seconds, connect=CONNECT_SECONDS),
+    }
 
 
 def _timeout(seconds: float) -> httpx.Timeout:

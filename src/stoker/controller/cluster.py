@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from stoker.controller.effects import GRACE_SECONDS
 from stoker.controller.logs import LogCollector
 from stoker.controller.observe import record_missing, record_pods
 from stoker.controller.queue import QueueLoop
@@ -50,10 +51,9 @@ class ClusterController:
         self._logs = LogCollector(store, engine, clock, log_limit_bytes)
         self._reconciler = Reconciler(store, engine, clock, self._logs, signal, randomness)
         self._queue_at: int | None = None
-        self._seen_change = 0
+        self._seen_change: int | None = None
 
     async def run(self) -> None:
-        self._seen_change = await self._store.read(changes.last)
         async with asyncio.TaskGroup() as group:
             for loop in (self._observe, self._follow_changes, self._plan, self._ring, self._logs.run):
                 group.create_task(self._forever(loop))
@@ -75,8 +75,19 @@ class ClusterController:
             touched = await self._store.write(lambda tx, r=report: self._record(tx, r))
             self._note_pods(report)
             await self._reconciler.touch(*touched)
+            await self._end_strays(report)
             self._queue_due.set()
             self._signal.notify()
+
+    async def _end_strays(self, report: Observation) -> None:
+        """End pods of workloads that the store does not know: it was put back to an earlier day."""
+        if not isinstance(report, Everything):
+            return
+        running = {(pod.workload_uid, pod.attempt) for pod in report.pods if pod.workload_uid and not pod.phase.ended}
+        for uid, attempt in sorted(running):
+            if await self._store.peek(lambda tx, u=uid: workloads.find(tx, u)) is None:
+                log.warning("pods of a workload that is not known (%s) are ended", uid)
+                await self._engine.remove(uid, attempt, GRACE_SECONDS)
 
     def _note_pods(self, report: Observation) -> None:
         if isinstance(report, Everything):
@@ -95,6 +106,7 @@ class ClusterController:
             there = {pod.uid for pod in report.pods}
             begun = [pod for uid, pod in held.items() if uid not in there and pod.started_at is not None]
             touched |= record_missing(transaction, begun, now, "it was gone when contact came back")
+            touched |= {pod.workload_uid for pod in report.pods if pod.workload_uid}
             return touched | {workload.uid for workload in workloads.active(transaction, self._cluster_id)}
         gone = [held[uid] for uid in report.gone if uid in held]
         return touched | record_missing(transaction, gone, now, "it is gone from its node")
@@ -102,12 +114,15 @@ class ClusterController:
     async def _follow_changes(self) -> None:
         """Touch what was changed by anyone: a stop, an edit, a new workload."""
         with self._signal.listening() as listener:
+            seen = self._seen_change
+            if seen is None:
+                seen = self._seen_change = await self._store.peek(changes.last)
             while True:
-                rows = await self._store.peek(lambda tx: changes.since(tx, self._seen_change))
+                rows = await self._store.peek(lambda tx, after=seen: changes.since(tx, after))
                 if not rows:
                     await listener.wait(CHANGES_SECONDS)
                     continue
-                self._seen_change = rows[-1].seq
+                seen = self._seen_change = rows[-1].seq
                 await self._reconciler.touch(*dict.fromkeys(row.workload_uid for row in rows))
                 self._queue_due.set()
 

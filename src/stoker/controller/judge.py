@@ -97,7 +97,9 @@ def timed_out(workload: Workload, now: int) -> bool:
 
 
 def is_over(workload: Workload, now: int) -> bool:
-    """Ended, and past the time for which the engine holds on to what ended."""
+    """Ended, and deleted or past the time for which the engine holds on to what ended."""
+    if workload.ended_at is not None and workload.deleted_at is not None:
+        return True
     return workload.ended_at is not None and now >= workload.ended_at + workload.spec.ttl_seconds * 1000
 
 

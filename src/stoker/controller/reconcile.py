@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from stoker.controller.alarms import Alarms
 from stoker.controller.dispatch import succeed
-from stoker.controller.effects import order_of
+from stoker.controller.effects import GRACE_SECONDS, order_of
 from stoker.controller.judge import End, Happened, LetGo, Start, Succeed, judge, next_look
 from stoker.controller.logs import LogCollector
 from stoker.controller.observe import record_missing
@@ -28,7 +28,6 @@ from stoker.store.base import Store, Transaction
 from stoker.store.signal import Signal
 
 WORKERS = 16
-GRACE_SECONDS = 30.0
 AGAIN_SECONDS = 2.0
 
 log = logging.getLogger("stoker.controller")
@@ -136,10 +135,11 @@ class Reconciler:
 
     async def _end(self, workload: Workload, never_had: Sequence[Pod]) -> bool:
         """Ask the engine to end the attempt; True when pods it never had are over with that."""
-        if self._ended.get(workload.uid) != workload.attempt or never_had:
-            await self._engine.remove(workload.uid, workload.attempt, GRACE_SECONDS)
-            self._ended[workload.uid] = workload.attempt
-        unknown = [pod for pod in never_had if pod.uid not in self.had]
+        if self._ended.get(workload.uid) == workload.attempt and not never_had:
+            return False
+        there = await self._engine.remove(workload.uid, workload.attempt, GRACE_SECONDS)
+        self._ended[workload.uid] = workload.attempt
+        unknown = [pod for pod in never_had if pod.uid not in there]
         if unknown:
             at = self._clock.now()
             await self._store.write(lambda tx: record_missing(tx, unknown, at, "it was ended before it began"))
@@ -147,13 +147,14 @@ class Reconciler:
 
     async def _let_go(self, state: State) -> None:
         workload = state.workload
-        held = [pod for pod in state.pods if pod.uid in self.had]
-        if not held:
-            return
-        await self._logs.finish(held)
         self._started.pop(workload.uid, None)
         self._ended.pop(workload.uid, None)
-        await self._engine.forget(workload.uid, workload.attempt)
+        held = [pod for pod in state.pods if pod.uid in self.had]
+        if held:
+            await self._logs.finish(held)
+            await self._engine.forget(workload.uid, workload.attempt)
+        if workload.deleted_at is not None:
+            await self._engine.discard(workload.slug)
 
 
 def _state(transaction: Transaction, uid: str) -> State | None:

@@ -12,6 +12,8 @@ from stoker.store.base import Store
 EVERY_SECONDS = 600
 DAY_MS = 86_400_000
 HOUR_MS = 3_600_000
+CHANGE_DAYS = 7
+"""How long the event stream can be taken up again; conditions stay with their workload."""
 
 log = logging.getLogger("stoker.retention")
 
@@ -21,6 +23,8 @@ def horizons(settings: Settings, now: int) -> dict[str, int]:
     kept = {
         "session": now,
         "login_attempt": now - settings.login_window_seconds * 1000,
+        "log_chunk": now - settings.log_days * DAY_MS,
+        "change": now - CHANGE_DAYS * DAY_MS,
         "idempotency": now - settings.idempotency_hours * HOUR_MS,
     }
     return kept | ({"audit": now - settings.audit_days * DAY_MS} if settings.audit_days else {})

@@ -6,7 +6,7 @@ Completed and Failed are never left, and Stopped only by a resume.
 
 from msgspec import Struct, structs
 
-from stoker.domain.workload import Condition, ConditionType, Phase, Spec, Workload
+from stoker.domain.workload import RESERVED_ENV, Condition, ConditionType, Phase, Spec, Workload
 
 FIRST_BACKOFF_MS = 1_000
 LONGEST_BACKOFF_MS = 300_000
@@ -176,7 +176,8 @@ def transition(workload: Workload, event: Event) -> Change | None:
 def created(workload: Workload) -> Change:
     """A workload that was just accepted."""
     message = f"submitted by {workload.user_name}"
-    return Change(workload, (Condition(ConditionType.QUEUED, "Submitted", message, workload.submitted_at),))
+    submitted = Condition(ConditionType.QUEUED, "Submitted", message, workload.submitted_at)
+    return Change(workload, (submitted, *_overridden(workload.spec, workload.submitted_at)))
 
 
 def edited(workload: Workload, **fields: object) -> Workload:
@@ -192,6 +193,14 @@ def ran_ms(workload: Workload, now: int) -> int:
 def backoff_ms(retries: int) -> int:
     """How long the next attempt waits after so many retries."""
     return min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS << min(retries, 20))
+
+
+def _overridden(spec: Spec, at: int) -> tuple[Condition, ...]:
+    """Says which variables of the user give way to Stoker's own."""
+    names = sorted(RESERVED_ENV & set(spec.env))
+    if not names:
+        return ()
+    return (Condition(ConditionType.QUEUED, "EnvOverridden", f"Stoker sets {', '.join(names)} itself", at),)
 
 
 def _to(workload: Workload, phase: Phase, at: int) -> Workload:
@@ -347,10 +356,11 @@ def _replaced(workload: Workload, event: Replaced) -> Change:
     if workload.phase.queued:
         kept = structs.replace(worded, version=workload.version + 1)
         return _with(kept, ConditionType.QUEUED, "Changed", message, event.at)
-    changed = _to(worded, Phase.UPDATING, event.at)
+    changed = structs.replace(_to(worded, Phase.UPDATING, event.at), message=message)
     if not workload.kind.rolls:
         changed = structs.replace(changed, then=Phase.PENDING, requeued=True, not_before=None)
-    return _with(structs.replace(changed, message=message), ConditionType.UPDATING, "Changed", message, event.at)
+    updating = Condition(ConditionType.UPDATING, "Changed", message, event.at)
+    return Change(changed, (updating, *_overridden(event.spec, event.at)))
 
 
 def _resumed(workload: Workload, event: ResumeAsked) -> Change:

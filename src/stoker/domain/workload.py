@@ -118,6 +118,26 @@ class PortProtocol(StrEnum):
     UDP = "UDP"
 
 
+RESERVED_ENV = frozenset(
+    {
+        "CUDA_VISIBLE_DEVICES",
+        "HIP_VISIBLE_DEVICES",
+        "ROCR_VISIBLE_DEVICES",
+        "MASTER_ADDR",
+        "MASTER_PORT",
+        "WORLD_SIZE",
+        "RANK",
+        "LOCAL_RANK",
+        "PET_NNODES",
+        "PET_NODE_RANK",
+        "PET_MASTER_ADDR",
+        "PET_MASTER_PORT",
+        "PET_NPROC_PER_NODE",
+    }
+)
+"""Variables that are Stoker's to say, whatever the user sets them to."""
+
+
 class Service(Struct, frozen=True):
     """A port under which the replicas are reached together."""
 

@@ -109,12 +109,17 @@ class Engine(Protocol):
         """Make these pods exist. Pods that exist already at this revision are left alone."""
         ...
 
-    async def remove(self, workload_uid: str, attempt: int, grace_seconds: float) -> None:
-        """Ask every pod of the attempt to stop; returns at once, `observe` reports the end."""
+    async def remove(self, workload_uid: str, attempt: int, grace_seconds: float) -> frozenset[str]:
+        """Ask every pod of the attempt to stop; returns at once, `observe` reports the end. Gives the uids of the
+        pods that it has: no other pod of the attempt will come to be."""
         ...
 
     async def forget(self, workload_uid: str, attempt: int) -> None:
         """Let go of what is still held of pods that have ended (their logs were read before)."""
+        ...
+
+    async def discard(self, slug: str) -> None:
+        """Remove what a deleted workload has left behind: its working directory, if the engine has one."""
         ...
 
     async def logs(self, pod_uid: str, position: int, limit: int) -> list[LogLine]:

@@ -1,1 +1,26 @@
-"""Who runs where, and who waits: pure functions over a snapshot."""
+"""Who runs where, and who waits: pure functions over a snapshot.
+
+`plan` decides once, `Planner` again and again; `explain` tells why a workload waits; `never_fits` what cannot start.
+"""
+
+from stoker.scheduler.change import Change, difference
+from stoker.scheduler.decisions import Fail, Place, Plan, Preempt, Wait
+from stoker.scheduler.explanation import Explanation, explain, explain_in
+from stoker.scheduler.limits import never_fits
+from stoker.scheduler.planner import Planner, plan
+
+__all__ = [
+    "Change",
+    "Explanation",
+    "Fail",
+    "Place",
+    "Plan",
+    "Planner",
+    "Preempt",
+    "Wait",
+    "difference",
+    "explain",
+    "explain_in",
+    "never_fits",
+    "plan",
+]

@@ -11,13 +11,17 @@ from stoker.scheduler.snapshot import Placed
 
 
 class Need:
-    """Counts the replicas that would find room. Exact, as identical pods fill slots."""
+    """Counts the replicas that would find room. Exact, as identical pods fill slots.
 
-    def __init__(self, desk: Desk, shape: Shape, pool: str, named: Sequence[str] = ()) -> None:
+    With `anywhere`, others are thought away even where not all of them could be made to leave.
+    """
+
+    def __init__(self, desk: Desk, shape: Shape, pool: str, named: Sequence[str], anywhere: bool = False) -> None:
         self.desk = desk
         self.shape = shape
         self.pool = pool
         self.named = named
+        self.anywhere = anywhere
         self._rooms: dict[str, Room] = {}
         self._useful: dict[str, bool] = {}
         if named:
@@ -63,7 +67,8 @@ class Need:
         """Whether a pod may be on this node, and could fit if enough others left."""
         found = self._useful.get(name)
         if found is None:
-            found = self._allows(name) and slots(self.desk.hope.nodes.rooms[name], self.shape.each) > 0
+            hope = self.desk.hope.nodes.rooms
+            found = self._allows(name) and (self.anywhere or slots(hope[name], self.shape.each) > 0)
             self._useful[name] = found
         return found
 

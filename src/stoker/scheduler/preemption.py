@@ -102,22 +102,22 @@ def choose(desk: Desk, waiting: Waiting, shape: Shape, need: Need, offers: Itera
         if borrows(held, over) and need.without(placed):
             chosen.append(offer)
             excess[other] = over - held
-    return _needed(chosen, need, account, shape, own) if inside and need.met else None
+    return needed(chosen, need, account, shape, own) if inside and need.met else None
 
 
-def _needed(chosen: Sequence[Offer], need: Need, account: Account, shape: Shape, own: int) -> list[Placed]:
-    """Put back each whose leaving is not needed, last to go first."""
+def needed(chosen: Sequence[Offer], need: Need, account: Account | None, shape: Shape, own: int) -> list[Placed]:
+    """Put back each whose leaving is not needed, last to go first. Without an account no quota counts."""
     freed = sum((held for _, placed, held in chosen if placed.workspace_id == own), NONE)
-    needed: list[Placed] = []
+    kept: list[Placed] = []
     for _, placed, held in reversed(chosen):
         need.put_back(placed)
         spared = freed - held if placed.workspace_id == own else freed
-        if need.met and account.within_later(shape.total, spared):
+        if need.met and (account is None or account.within_later(shape.total, spared)):
             freed = spared
         else:
             need.without(placed)
-            needed.append(placed)
-    return needed[::-1]
+            kept.append(placed)
+    return kept[::-1]
 
 
 def _own_leaving(desk: Desk, waiting: Waiting) -> Iterator[Placed]:

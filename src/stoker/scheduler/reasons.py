@@ -160,7 +160,8 @@ class NoRoom(_Reason, frozen=True, tag="no_room"):
         many = f"{self.replicas} x {asked}" if self.replicas > 1 else f"{asked} on one node"
         enough = f" with enough {' and '.join(each.plural for each in self.beside)}" if self.beside else ""
         best = self.resource.figure(self.best_free)
-        return f"Needs {many}; the freest of {_nodes(self.nodes)}{enough} has {best}."
+        freest = f"the freest of {self.nodes} nodes" if self.nodes > 1 else "the only node"
+        return f"Needs {many}; {freest}{enough} has {best}."
 
 
 Reason = NotYet | WaitsFor | BehindHead | BehindPriority | Preempting | OverQuota | NodeUnusable | NodeTaken | NoRoom

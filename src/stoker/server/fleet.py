@@ -2,11 +2,14 @@
 
 import asyncio
 import contextlib
+import logging
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from stoker.controller.cluster import ClusterController
+from stoker.controller.lease import Lease, LeaseLostError
 from stoker.domain.clock import Clock
 from stoker.domain.errors import ErrorCode, StokerError
 from stoker.domain.names import Randomness
@@ -19,6 +22,8 @@ from stoker.services.first_start import LOCAL
 from stoker.store import clusters
 from stoker.store.base import Store
 from stoker.store.signal import Signal
+
+log = logging.getLogger("stoker.fleet")
 
 
 class Fleet:
@@ -45,10 +50,9 @@ class Fleet:
             clock=self._clock,
         )
         self._engines[cluster.id] = engine
-        controller = ClusterController(
-            self._store, engine, cluster.id, self._clock, self._randomness, self._signal, settings.log_limit_bytes
-        )
-        work = asyncio.create_task(controller.run())
+        holder = f"{socket.gethostname()}:{data_dir.resolve()}"
+        lease = Lease(self._store, cluster.id, holder, self._clock)
+        work = asyncio.create_task(self._drive(lease, engine, cluster.id))
         try:
             yield
         finally:
@@ -56,6 +60,26 @@ class Fleet:
             with contextlib.suppress(asyncio.CancelledError):
                 await work
             await engine.close()
+
+    async def _drive(self, lease: Lease, engine: Engine, cluster_id: str) -> None:
+        """Control the cluster whenever it is this server's to control."""
+        while True:
+            leased = await lease.acquire()
+            controller = ClusterController(
+                leased,
+                engine,
+                cluster_id,
+                self._clock,
+                self._randomness,
+                self._signal,
+                self._settings.log_limit_bytes,
+            )
+            try:
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(lease.renew(leased))
+                    group.create_task(controller.run())
+            except* LeaseLostError as lost:
+                log.warning("%s", lost.exceptions[0])
 
     async def tail(self, cluster_id: str, pod_uid: str, position: int, limit: int) -> list[LogLine]:
         engine = self._engines.get(cluster_id)

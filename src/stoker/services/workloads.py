@@ -3,7 +3,7 @@
 Only the intent is written here; a controller makes it true.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from msgspec import Struct, structs
 
@@ -23,7 +23,7 @@ from stoker.domain.lifecycle import (
 from stoker.domain.listing import Listing, Window, WorkloadQuery
 from stoker.domain.names import check_slug, new_uuid
 from stoker.domain.permissions import Action, Actor, Target
-from stoker.domain.workload import Condition, ConditionType, Pod, Workload
+from stoker.domain.workload import Condition, Pod, Workload
 from stoker.services.context import Context, authorise, record
 from stoker.services.once import Once, only_once
 from stoker.services.submission import URGENT, NewWorkload, WorkloadEdit, changed_spec, check_spec, with_nodes
@@ -266,11 +266,3 @@ def visible(transaction: Transaction, actor: Actor, ref: str) -> Entry:
         raise not_found("workload", ref)
     authorise(actor, Action.WORKLOAD_READ, Target(workspace_id=entry.workload.workspace_id))
     return entry
-
-
-def overridden(names: Mapping[str, str], at: int) -> Condition | None:
-    """Says which variables of the user give way to Stoker's own."""
-    if not names:
-        return None
-    listed = ", ".join(sorted(names))
-    return Condition(ConditionType.QUEUED, "EnvOverridden", f"Stoker sets {listed} itself", at)

@@ -15,6 +15,19 @@ WHERE id IN (SELECT id FROM login_attempt WHERE at < :before LIMIT :limit)
 DELETE FROM audit
 WHERE id IN (SELECT id FROM audit WHERE at < :before LIMIT :limit)
 """,
+    "log_chunk": """
+DELETE FROM log_chunk
+WHERE (pod_uid, number) IN (
+    SELECT pod_uid, number
+    FROM log_chunk
+    WHERE last_at < :before
+    LIMIT :limit
+)
+""",
+    "change": """
+DELETE FROM change
+WHERE seq IN (SELECT seq FROM change WHERE at < :before LIMIT :limit)
+""",
     "idempotency": """
 DELETE FROM idempotency
 WHERE (user_id, key_sha256) IN (

@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from stoker.domain.reach import LogLine
 from stoker.domain.resources import Resources
 from stoker.domain.workload import Kind, Service
-from stoker.engines.base import Everything, LogLine, Order, PodOrder, PodSeen
+from stoker.engines.base import Everything, Order, PodOrder, PodSeen
 from stoker.engines.local import ContainmentMode, LocalEngine
 
 T = TypeVar("T")

@@ -7,8 +7,8 @@ import pytest
 from tests.engine.local.lab import Lab, processes
 
 from stoker.domain.errors import ErrorCode, StokerError
+from stoker.domain.reach import Terminal
 from stoker.domain.workload import Kind
-from stoker.engines.base import Terminal
 
 
 async def opened(lab: Lab, uid: str, *command: str, tty: bool = False) -> Terminal:

@@ -11,7 +11,8 @@ from pathlib import Path
 from stoker.domain.clock import Clock, SystemClock
 from stoker.domain.errors import not_found
 from stoker.domain.node import Node
-from stoker.engines.base import Capabilities, Changes, Everything, LogLine, Observation, Order, Terminal
+from stoker.domain.reach import LogLine, Terminal
+from stoker.engines.base import Capabilities, Changes, Everything, Observation, Order
 from stoker.engines.local import cgroups, devices, surroundings
 from stoker.engines.local.containment import Containment, ContainmentMode, containment
 from stoker.engines.local.feed import Mailbox
@@ -113,15 +114,17 @@ class LocalEngine:
             task = asyncio.create_task(self._roll(order))
             self._rolling[order.workload_uid] = (order, task)
 
-    async def remove(self, workload_uid: str, attempt: int, grace_seconds: float) -> None:
+    async def remove(self, workload_uid: str, attempt: int, grace_seconds: float) -> frozenset[str]:
         async with self._turn(workload_uid):
             await self._halt(workload_uid)
-            for pod in self._roster.of(workload_uid, attempt):
+            there = self._roster.of(workload_uid, attempt)
+            for pod in there:
                 if pod.link:
                     pod.link.stop(grace_seconds)
                 elif not pod.ended:
                     pod.never("It was stopped before it began.", self._clock.now())
                     self._roster.changed(pod)
+            return frozenset(pod.record.uid for pod in there)
 
     async def forget(self, workload_uid: str, attempt: int) -> None:
         async with self._turn(workload_uid):

@@ -5,7 +5,7 @@ import sys
 from itertools import pairwise
 from pathlib import Path
 
-from stoker.engines.base import LogLine
+from stoker.domain.reach import LogLine
 from stoker.engines.local.keeper.folder import LOG
 
 _MOST_BYTES = 1 << 20
@@ -15,25 +15,23 @@ def read_log(pod_folder: Path, position: int, limit: int) -> list[LogLine]:
     """Up to `limit` lines from a position on, and not many more than a megabyte at once."""
     begins = sorted(int(name.removeprefix(LOG)) for name in _names(pod_folder))
     lines: list[LogLine] = []
-    if begins and position < begins[0]:
-        lines.append(LogLine(0, f"[stoker] {begins[0] - position} bytes of older output were dropped.", begins[0]))
-        position = begins[0]
+    dropped = max(0, begins[0] - position) if begins else 0
     read = 0
     for begin, following in pairwise([*begins, sys.maxsize]):
         if following <= position:
             continue
         position = max(position, begin)
-        while len(lines) < limit and read < _MOST_BYTES:
+        while len(lines) < limit - bool(dropped) and read < _MOST_BYTES:
             data = _read(pod_folder / f"{LOG}{begin:016d}", position - begin)
-            found = _lines(data, position, limit - len(lines))
+            found = _lines(data, position, limit - bool(dropped) - len(lines))
             if not found:
                 break
             lines += found
             read += lines[-1].position - position
             position = lines[-1].position
-    if lines and lines[0].at == 0:
-        first = lines[1].at if len(lines) > 1 else 0
-        lines[0] = LogLine(first, lines[0].text, lines[0].position)
+    if dropped:
+        at = lines[0].at if lines else 0
+        lines.insert(0, LogLine(at, f"[stoker] {dropped} bytes of older output were dropped.", begins[0]))
     return lines
 
 
@@ -43,8 +41,8 @@ def _lines(data: bytes, position: int, limit: int) -> list[LogLine]:
     at = 0
     while len(lines) < limit and (end := data.find(b"\n", at)) >= 0:
         stamp, _, text = data[at:end].partition(b" ")
+        when, text = (int(stamp), text) if stamp.isdigit() else (0, data[at:end])
         at = end + 1
-        when = int(stamp) if stamp.isdigit() else 0
         lines.append(LogLine(when, text.decode("utf-8", "replace"), position + at))
     return lines
 

@@ -15,6 +15,7 @@ from .order import LaunchOrder
 from .walls import build, separate
 
 _LOCK_SECONDS = 0.01
+_LOCK_TRIES = 500
 
 
 def main(arguments: list[str]) -> int:
@@ -22,18 +23,19 @@ def main(arguments: list[str]) -> int:
     if arguments[0] == "--probe":
         return probe(arguments[1])
     folder = Folder(arguments[0])
-    lock = None
-    while lock is None:
+    for _ in range(_LOCK_TRIES):
         lock = folder.lock()
         if folder.has(STARTED) or folder.has(EXIT) or not folder.has(ORDER):
             return 0  # it runs, it has run, or it is gone: a second start changes nothing
         if lock is None:
             time.sleep(_LOCK_SECONDS)  # another shim is starting, or an engine has a look
-    try:
-        return start(folder, lock)
-    except OSError as error:
-        fail(folder, error)
-        return 1
+            continue
+        try:
+            return start(folder, lock)
+        except OSError as error:
+            fail(folder, error)
+            return 1
+    return 0
 
 
 def start(folder: Folder, lock: int) -> int:

@@ -165,3 +165,10 @@ CREATE TABLE log_chunk (
 );
 CREATE INDEX log_chunk_age ON log_chunk (last_at);
 CREATE INDEX log_chunk_of_workload ON log_chunk (workload_uid, attempt, first_at);
+
+CREATE TABLE lease (
+    cluster_id TEXT COLLATE "C" PRIMARY KEY,
+    holder TEXT COLLATE "C" NOT NULL,
+    epoch BIGINT NOT NULL,
+    expires_at BIGINT NOT NULL
+);

@@ -165,3 +165,10 @@ CREATE TABLE log_chunk (
 ) STRICT;
 CREATE INDEX log_chunk_age ON log_chunk (last_at);
 CREATE INDEX log_chunk_of_workload ON log_chunk (workload_uid, attempt, first_at);
+
+CREATE TABLE lease (
+    cluster_id TEXT PRIMARY KEY,
+    holder TEXT NOT NULL,
+    epoch INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL
+) STRICT;

@@ -1,0 +1,98 @@
+"""Who drives a cluster. Of all servers on one database only the holder of the lease acts; the others stand by.
+
+Each holding has a number that only grows, and every write of a controller first sees that its own is still the
+present one: a holder that was away for too long can no longer change anything.
+"""
+
+import asyncio
+import logging
+
+from stoker.domain.clock import Clock
+from stoker.domain.errors import ErrorCode, StokerError
+from stoker.store import leases
+from stoker.store.base import Change, Store, T, Transaction
+from stoker.store.leases import Grant
+
+HELD_MS = 15_000
+RENEW_SECONDS = 4.0
+AGAIN_SECONDS = 1.0
+
+log = logging.getLogger("stoker.lease")
+
+
+class LeaseLostError(StokerError):
+    """Another server drives this cluster now."""
+
+    def __init__(self, cluster_id: str) -> None:
+        super().__init__(ErrorCode.STATE_FORBIDS, f"Another server drives cluster {cluster_id} now.")
+
+
+class LeasedStore:
+    """The store as a controller sees it: writes fail once the lease is another's."""
+
+    def __init__(self, store: Store, cluster_id: str, epoch: int) -> None:
+        self._store = store
+        self._cluster_id = cluster_id
+        self._epoch = epoch
+
+    @property
+    def name(self) -> str:
+        return self._store.name
+
+    async def write(self, change: Change[T]) -> T:
+        def guarded(transaction: Transaction) -> T:
+            if leases.epoch(transaction, self._cluster_id) != self._epoch:
+                raise LeaseLostError(self._cluster_id)
+            return change(transaction)
+
+        return await self._store.write(guarded)
+
+    async def read(self, query: Change[T]) -> T:
+        return await self._store.read(query)
+
+    async def peek(self, query: Change[T]) -> T:
+        return await self._store.peek(query)
+
+    async def close(self) -> None:
+        """The store belongs to the server; it is not closed from here."""
+
+
+class Lease:
+    def __init__(self, store: Store, cluster_id: str, holder: str, clock: Clock) -> None:
+        self._store = store
+        self._cluster_id = cluster_id
+        self._holder = holder
+        self._clock = clock
+
+    async def acquire(self) -> LeasedStore:
+        """Wait until the cluster is ours to drive."""
+        told = False
+        while True:
+            try:
+                grant = await self._store.write(self._take)
+            except StokerError as error:
+                log.warning("the lease of cluster %s could not be asked for: %s", self._cluster_id, error.message)
+                await asyncio.sleep(AGAIN_SECONDS)
+                continue
+            if grant.holder == self._holder:
+                return LeasedStore(self._store, self._cluster_id, grant.epoch)
+            if not told:
+                log.info("cluster %s is driven by %s; standing by", self._cluster_id, grant.holder)
+                told = True
+            await asyncio.sleep(RENEW_SECONDS)
+
+    def _take(self, transaction: Transaction) -> Grant:
+        now = self._clock.now()
+        return leases.take(transaction, self._cluster_id, self._holder, now, now + HELD_MS)
+
+    async def renew(self, leased: LeasedStore) -> None:
+        """Keep it, until it is another's."""
+        while True:
+            await asyncio.sleep(RENEW_SECONDS)
+            until = self._clock.now() + HELD_MS
+            try:
+                await leased.write(lambda tx, at=until: leases.extend(tx, self._cluster_id, at))
+            except LeaseLostError:
+                raise
+            except StokerError as error:
+                log.warning("the lease of cluster %s could not be renewed: %s", self._cluster_id, error.message)

@@ -1,0 +1,263 @@
+"""A small cluster that checks the scheduler by its own arithmetic: devices one by one, pods one by one."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from hypothesis import strategies as st
+from msgspec import structs
+
+from stoker.domain.identity import QueuePolicy, Quota
+from stoker.domain.resources import MILLI, NONE, Resources
+from stoker.scheduler.snapshot import NodeRoom, Placed, Queue, Snapshot, Waiting
+
+NOW = 1_000_000
+POOLS = ("default", "spare")
+
+
+@dataclass
+class Machine:
+    name: str
+    gpus: int
+    cpu: int
+    memory: int
+    pool: str = "default"
+    usable: bool = True
+    devices: dict[int, int] = field(default_factory=dict)
+    """The milli-GPUs that are free on each."""
+
+    def __post_init__(self) -> None:
+        self.total = Resources(self.gpus * MILLI, self.cpu, self.memory)
+        self.devices = dict.fromkeys(range(self.gpus), MILLI)
+
+    def put(self, each: Resources) -> tuple[int, ...] | None:
+        """Take one pod in; gives its devices, or None when it has no room."""
+        devices = self.devices_for(each)
+        if devices is None or each.cpu_milli > self.cpu or each.memory_bytes > self.memory:
+            return None
+        self.take(each, devices)
+        return devices
+
+    def devices_for(self, each: Resources) -> tuple[int, ...] | None:
+        if each.gpu_milli < MILLI:
+            fitting = sorted((free, index) for index, free in self.devices.items() if free >= each.gpu_milli)
+            return () if not each.gpu_milli else (fitting[0][1],) if fitting else None
+        whole = [index for index, free in self.devices.items() if free == MILLI]
+        wanted = each.gpu_milli // MILLI
+        return tuple(whole[:wanted]) if len(whole) >= wanted else None
+
+    def take(self, each: Resources, devices: Iterable[int], times: int = 1) -> None:
+        self.cpu -= times * each.cpu_milli
+        self.memory -= times * each.memory_bytes
+        for device in devices:
+            self.devices[device] -= times * min(each.gpu_milli, MILLI)
+
+    def room(self) -> NodeRoom:
+        shared = sorted((free, index) for index, free in self.devices.items() if 0 < free < MILLI)
+        return NodeRoom(
+            self.name,
+            self.cpu,
+            self.memory,
+            sum(free == MILLI for free in self.devices.values()),
+            tuple(free for free, _ in shared),
+            self.total,
+            self.usable,
+            self.pool,
+            tuple(index for _, index in shared),
+        )
+
+
+@dataclass
+class Held:
+    """A workload that runs: what it asked for, and the machine and devices of each pod."""
+
+    asked: Waiting
+    pods: list[tuple[str, tuple[int, ...]]]
+    placed_at: int
+    leaving: bool = False
+
+    @property
+    def total(self) -> Resources:
+        return self.asked.each * len(self.pods)
+
+
+class World:
+    def __init__(self, machines: Sequence[Machine], queues: Sequence[Queue]) -> None:
+        self.machines = {machine.name: machine for machine in machines}
+        self.queues = {queue.workspace_id: queue for queue in queues}
+        self.waiting: dict[str, Waiting] = {}
+        self.held: dict[str, Held] = {}
+        self.now = NOW
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(
+            self.now,
+            tuple(machine.room() for machine in self.machines.values()),
+            tuple(self.queues.values()),
+            tuple(self.waiting.values()),
+            tuple(self._placed(held) for held in self.held.values()),
+        )
+
+    def start(self, asked: Waiting, nodes: Sequence[str]) -> bool:
+        """Put a gang on these machines, all of it or nothing."""
+        pods: list[tuple[str, tuple[int, ...]]] = []
+        for name in nodes:
+            devices = self.machines[name].put(asked.each)
+            if devices is None:
+                self._free(asked, pods)
+                return False
+            pods.append((name, devices))
+        self.held[asked.uid] = Held(asked, pods, self.now)
+        self.waiting.pop(asked.uid, None)
+        return True
+
+    def remove(self, uid: str) -> Held:
+        held = self.held.pop(uid)
+        self._free(held.asked, held.pods)
+        return held
+
+    def slots(self, asked: Waiting, name: str) -> int:
+        """How many pods a machine takes, tried one by one."""
+        machine, devices = self.machines[name], []
+        for _ in range(asked.replicas):
+            found = machine.put(asked.each)
+            if found is None:
+                break
+            devices.append(found)
+        for found in devices:
+            machine.take(asked.each, found, -1)
+        return len(devices)
+
+    def fits(self, asked: Waiting) -> bool:
+        """Whether there is room for the gang on the nodes it names, or in one of its pools."""
+        allowed = [name for name, machine in self.machines.items() if machine.usable or asked.tolerate_all]
+        if asked.specified_nodes:
+            return all(name in allowed and self.slots(asked, name) for name in asked.specified_nodes)
+        return any(
+            sum(self.slots(asked, name) for name in allowed if self.machines[name].pool == pool) >= asked.replicas
+            for pool in asked.pools
+        )
+
+    def used(self, workspace_id: int, leaving: bool = True) -> Resources:
+        amounts = (
+            held.total
+            for held in self.held.values()
+            if held.asked.workspace_id == workspace_id and (leaving or not held.leaving)
+        )
+        return sum(amounts, NONE)
+
+    def inside(self, asked: Waiting, leaving: bool = True) -> bool:
+        """Whether it would stay inside the quota of its workspace."""
+        used, ask = self.used(asked.workspace_id, leaving), asked.each * asked.replicas
+        return not any(over(used + ask, self.queues[asked.workspace_id].quota, ask))
+
+    def _free(self, asked: Waiting, pods: Iterable[tuple[str, tuple[int, ...]]]) -> None:
+        for name, devices in pods:
+            self.machines[name].take(asked.each, devices, -1)
+
+    def _placed(self, held: Held) -> Placed:
+        asked = held.asked
+        share = 0 < asked.each.gpu_milli < MILLI
+        return Placed(
+            uid=asked.uid,
+            workspace_id=asked.workspace_id,
+            priority=asked.priority,
+            placed_at=held.placed_at,
+            nodes=tuple(name for name, _ in held.pods),
+            each=asked.each,
+            preemptible=asked.preemptible,
+            leaving=held.leaving,
+            devices=tuple(devices[0] for _, devices in held.pods) if share else (),
+        )
+
+
+def over(used: Resources, quota: Quota, counted: Resources) -> Iterator[bool]:
+    """For each resource that counts, whether more is used than the quota."""
+    yield quota.gpu_milli is not None and counted.gpu_milli > 0 and used.gpu_milli > quota.gpu_milli
+    yield quota.cpu_milli is not None and counted.cpu_milli > 0 and used.cpu_milli > quota.cpu_milli
+    yield quota.memory_bytes is not None and counted.memory_bytes > 0 and used.memory_bytes > quota.memory_bytes
+
+
+amounts = st.builds(
+    Resources,
+    st.sampled_from([0, 0, 250, 400, 500, 1000, 1000, 2000, 3000, 4000]),
+    st.sampled_from([0, 500, 1000, 2000, 4000]),
+    st.integers(0, 4),
+)
+
+
+@st.composite
+def machines(draw: st.DrawFn, healthy: bool = False) -> list[Machine]:
+    return [
+        Machine(
+            f"node-{number}",
+            draw(st.sampled_from([0, 1, 2, 4, 4])),
+            draw(st.sampled_from([2000, 4000, 8000])),
+            draw(st.sampled_from([2, 6, 12])),
+            "default" if healthy else draw(st.sampled_from(["default", "default", "spare"])),
+            healthy or draw(st.sampled_from([True, True, True, False])),
+        )
+        for number in range(draw(st.integers(1, 4)))
+    ]
+
+
+@st.composite
+def queues(draw: st.DrawFn) -> list[Queue]:
+    quota = st.builds(
+        Quota,
+        st.one_of(st.none(), st.sampled_from([0, 1000, 2000, 4000, 8000])),
+        st.one_of(st.none(), st.sampled_from([2000, 8000])),
+        st.one_of(st.none(), st.sampled_from([4, 12])),
+    )
+    return [
+        Queue(number, f"team-{number}", draw(quota), draw(st.sampled_from(QueuePolicy)), draw(st.booleans()))
+        for number in range(draw(st.integers(1, 3)))
+    ]
+
+
+@st.composite
+def asks(draw: st.DrawFn, uid: str, world: World, plain: bool = False) -> Waiting:
+    named = () if plain else draw(st.one_of(st.just(()), st.just(()), st.just(()), _some_nodes(world)))
+    later = None if plain else draw(st.sampled_from([None, None, None, None, NOW - 1, NOW, NOW + 5]))
+    return Waiting(
+        uid=uid,
+        workspace_id=draw(st.sampled_from(sorted(world.queues))),
+        priority=draw(st.integers(0, 2)),
+        submitted_at=draw(st.integers(0, 9)),
+        replicas=len(named) or draw(st.sampled_from([1, 1, 1, 2, 3])),
+        each=draw(amounts),
+        preemptible=draw(st.booleans()),
+        requeued=draw(st.sampled_from([False, False, False, True])),
+        promised=False if plain else draw(st.sampled_from([False, False, False, True])),
+        specified_nodes=named,
+        pools=("default",) if plain else draw(st.sampled_from([("default",), ("spare",), ("spare", "default")])),
+        tolerate_all=False if plain else draw(st.sampled_from([False, False, True])),
+        not_before=later,
+        waits_for=() if plain else draw(st.sampled_from([(), (), (), ("other",)])),
+        failed_dependency="" if plain else draw(st.sampled_from(["", "", "", "", "bad"])),
+    )
+
+
+def _some_nodes(world: World) -> st.SearchStrategy[tuple[str, ...]]:
+    names = st.sampled_from([*world.machines, "gone"])
+    return st.lists(names, min_size=1, max_size=2, unique=True).map(tuple)
+
+
+@st.composite
+def worlds(draw: st.DrawFn, plain: bool = False, most: int = 7) -> World:
+    """A cluster with some that run, some that leave and some that wait."""
+    world = World(draw(machines(healthy=plain)), draw(queues()))
+    for number in range(draw(st.integers(0, 6))):
+        asked = draw(asks(f"placed-{number}", world, plain=True))
+        names = list(world.machines)
+        nodes = [draw(st.sampled_from(names)) for _ in range(asked.replicas)]
+        if world.start(asked, nodes):
+            world.held[asked.uid].placed_at = draw(st.integers(0, 9))
+            world.held[asked.uid].leaving = draw(st.sampled_from([False, False, False, True]))
+    for number in range(draw(st.integers(0, most))):
+        asked = draw(asks(f"waiting-{number}", world, plain))
+        world.waiting[asked.uid] = asked
+    return world
+
+
+def requeued(asked: Waiting, promised: bool = False) -> Waiting:
+    return structs.replace(asked, requeued=True, promised=promised)
