@@ -3,8 +3,22 @@
 from stoker.api import pages
 from stoker.api.endpoint import Endpoint, endpoints_of
 from stoker.api.native import credentials, departments, installation, sessions, users, workspaces
+from stoker.api.native import workloads as native_workloads
 from stoker.api.runai import token
+from stoker.api.safe import pods, workloads
 
 ENDPOINTS: list[Endpoint] = endpoints_of(
-    (sessions, users, departments, workspaces, credentials, installation, token, pages)
+    (
+        workloads,
+        pods,
+        native_workloads,
+        sessions,
+        users,
+        departments,
+        workspaces,
+        credentials,
+        installation,
+        token,
+        pages,
+    )
 )

@@ -3,9 +3,11 @@
 httpx is imported with the first client, so that what only mentions the SDK starts without it.
 """
 
+from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from stoker import __version__
 from stoker.client.address import DEFAULT_SERVER
 from stoker.client.operation import Async, Carrier, F, Sync
 from stoker.client.resources import (
@@ -23,6 +25,9 @@ from stoker.client.workloads import Workloads
 
 if TYPE_CHECKING:
     import httpx
+
+    from stoker.client.follow import Follow, LogChoice
+    from stoker.client.remote import RemoteCommand
 
 TIMEOUT_SECONDS = 60.0
 
@@ -63,6 +68,31 @@ class Stoker(Api[Sync]):
     @property
     def server(self) -> str:
         return self._connection.destination.server
+
+    def exec(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        pod: str = "",
+        tty: bool = False,
+        columns: int = 80,
+        rows: int = 24,
+    ) -> "RemoteCommand":
+        """Run a command beside what a pod of a workload runs; in its first pod when none is named."""
+        from stoker.client.remote import start
+
+        destination = self._connection.destination
+        headers = {"User-Agent": f"stoker/{__version__}"}
+        if destination.token:
+            headers["Authorization"] = f"Bearer {destination.token}"
+        return start(destination.server, headers, name, command, pod=pod, tty=tty, columns=columns, rows=rows)
+
+    def follow(self, name: str, logs: "LogChoice | None" = None, *, deadline: float | None = None) -> "Follow":
+        """A workload each time it changes, until it has ended, and the lines that `logs` chooses."""
+        from stoker.client.follow import Follow
+
+        return Follow(self, name, logs, deadline=deadline)
 
     def close(self) -> None:
         self._connection.close()

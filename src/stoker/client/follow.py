@@ -9,17 +9,19 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+import msgspec
 from msgspec import Struct
 
 from stoker.client.exchange import Unreachable
 from stoker.client.workload_shapes import LogLine, WorkloadDetail, WorkloadEvent
-from stoker.domain.errors import StokerError
+from stoker.domain.errors import ErrorCode, StokerError
 
 if TYPE_CHECKING:
     from stoker.client.client import Stoker
 
+T = TypeVar("T")
 MOST_LINES = 100_000
 LOOK_SECONDS = 2.0
 UNTOLD_LOOK_SECONDS = 0.25
@@ -60,8 +62,7 @@ class Seen(Struct):
 
     def unseen(self, lines: Iterator[LogLine]) -> Iterator[LogLine]:
         """What is new in a log that is read from its beginning again."""
-        before, again = (self.at, 0) if self.count else (None, 0)
-        known = self.count
+        before, known, again = self.at if self.count else None, self.count, 0
         for line in lines:
             if before is not None:
                 again += line.at == before
@@ -128,7 +129,6 @@ class Follow:
                         raise error
                     case _Over(tail):
                         self._open.discard(tail)
-                        stale = self._is_over(detail)
             detail = self._look()
             looked, stale = time.monotonic(), False
             yield detail
@@ -184,15 +184,13 @@ class Follow:
 
         try:
             self._patiently(lines)
-        except Unreachable:
-            raise
-        except StokerError as error:
-            if error.code.value != "not_found":
+        except StokerError as error:  # a pod that was there a moment ago may have been replaced
+            if error.code is not ErrorCode.NOT_FOUND:
                 raise
         self._put(_Over(tail))
 
     def _listen(self) -> None:
-        """Every change; without the stream of events a look every now and then has to do."""
+        """Every change. Without the stream of events a look every now and then has to do."""
         after = 0
 
         def events() -> None:
@@ -203,14 +201,38 @@ class Follow:
 
         try:
             self._patiently(events)
-        except StokerError:
+        except (StokerError, msgspec.DecodeError):
             self._told = False
 
     def _patiently(self, act: Callable[[], T]) -> T:
-        ...
+        """Do it again while the server is not there; what had worked for a while is a new outage."""
+        lost_at: float | None = None
+        while True:
+            begun = time.monotonic()
+            try:
+                return act()
+            except Unreachable:
+                now = time.monotonic()
+                if lost_at is None or now - begun > PATIENCE_SECONDS:
+                    lost_at = now
+                if self._closed or now - lost_at >= PATIENCE_SECONDS:
+                    raise
+                time.sleep(PAUSE_SECONDS)
 
     def _start(self, act: Callable[[], None]) -> None:
-        ...
+        def run() -> None:
+            try:
+                act()
+            except Exception as error:
+                self._put(error)
 
-    def _put(self, item) -> None:
-        ...
+        threading.Thread(target=run, daemon=True).start()
+
+    def _put(self, item: Output | WorkloadEvent | _Over | Exception) -> None:
+        """Wait for room, unless nobody takes anything any more."""
+        while not self._closed:
+            try:
+                return self._queue.put(item, timeout=1)
+            except queue.Full:
+                continue
+        raise SystemExit  # ends this thread alone

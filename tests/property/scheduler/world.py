@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from hypothesis import strategies as st
 from msgspec import structs
@@ -10,8 +11,8 @@ from stoker.domain.identity import QueuePolicy, Quota
 from stoker.domain.resources import MILLI, NONE, Resources
 from stoker.scheduler.snapshot import NodeRoom, Placed, Queue, Snapshot, Waiting
 
+T = TypeVar("T")
 NOW = 1_000_000
-POOLS = ("default", "spare")
 
 
 @dataclass
@@ -183,20 +184,25 @@ amounts = st.builds(
     st.sampled_from([0, 500, 1000, 2000, 4000]),
     st.integers(0, 4),
 )
+gpu_amounts = st.builds(Resources, st.sampled_from([400, 500, 600, 1000, 1000, 2000, 4000]), st.sampled_from([0, 500]))
+
+
+def often(usual: T, *others: T) -> st.SearchStrategy[T]:
+    return st.sampled_from([usual, usual, usual, *others])
 
 
 @st.composite
-def machines(draw: st.DrawFn, healthy: bool = False) -> list[Machine]:
+def machines(draw: st.DrawFn, plain: bool) -> list[Machine]:
     return [
         Machine(
             f"node-{number}",
-            draw(st.sampled_from([0, 1, 2, 4, 4])),
+            draw(st.sampled_from([2, 4] if plain else [0, 1, 2, 4])),
             draw(st.sampled_from([2000, 4000, 8000])),
             draw(st.sampled_from([2, 6, 12])),
-            "default" if healthy else draw(st.sampled_from(["default", "default", "spare"])),
-            healthy or draw(st.sampled_from([True, True, True, False])),
+            "default" if plain else draw(often("default", "spare")),
+            plain or draw(often(True, False)),
         )
-        for number in range(draw(st.integers(1, 4)))
+        for number in range(draw(st.integers(1, 3 if plain else 4)))
     ]
 
 
@@ -204,9 +210,9 @@ def machines(draw: st.DrawFn, healthy: bool = False) -> list[Machine]:
 def queues(draw: st.DrawFn) -> list[Queue]:
     quota = st.builds(
         Quota,
-        st.one_of(st.none(), st.sampled_from([0, 1000, 2000, 4000, 8000])),
-        st.one_of(st.none(), st.sampled_from([2000, 8000])),
-        st.one_of(st.none(), st.sampled_from([4, 12])),
+        st.sampled_from([None, 0, 1000, 2000, 4000, 8000]),
+        often(None, 2000, 8000),
+        often(None, 4, 12),
     )
     return [
         Queue(number, f"team-{number}", draw(quota), draw(st.sampled_from(QueuePolicy)), draw(st.booleans()))
@@ -215,49 +221,54 @@ def queues(draw: st.DrawFn) -> list[Queue]:
 
 
 @st.composite
-def asks(draw: st.DrawFn, uid: str, world: World, plain: bool = False) -> Waiting:
-    named = () if plain else draw(st.one_of(st.just(()), st.just(()), st.just(()), _some_nodes(world)))
-    later = None if plain else draw(st.sampled_from([None, None, None, None, NOW - 1, NOW, NOW + 5]))
-    return Waiting(
+def asks(draw: st.DrawFn, uid: str, world: World, plain: bool, gpus: bool = False) -> Waiting:
+    """What somebody wants. A plain one is ready, and takes any node of the default pool."""
+    asked = Waiting(
         uid=uid,
         workspace_id=draw(st.sampled_from(sorted(world.queues))),
         priority=draw(st.integers(0, 2)),
         submitted_at=draw(st.integers(0, 9)),
-        replicas=len(named) or draw(st.sampled_from([1, 1, 1, 2, 3])),
-        each=draw(amounts),
+        replicas=draw(often(1, 2, 3)),
+        each=draw(gpu_amounts if gpus else amounts),
         preemptible=draw(st.booleans()),
-        requeued=draw(st.sampled_from([False, False, False, True])),
-        promised=False if plain else draw(st.sampled_from([False, False, False, True])),
-        specified_nodes=named,
-        pools=("default",) if plain else draw(st.sampled_from([("default",), ("spare",), ("spare", "default")])),
-        tolerate_all=False if plain else draw(st.sampled_from([False, False, True])),
-        not_before=later,
-        waits_for=() if plain else draw(st.sampled_from([(), (), (), ("other",)])),
-        failed_dependency="" if plain else draw(st.sampled_from(["", "", "", "", "bad"])),
     )
-
-
-def _some_nodes(world: World) -> st.SearchStrategy[tuple[str, ...]]:
-    names = st.sampled_from([*world.machines, "gone"])
-    return st.lists(names, min_size=1, max_size=2, unique=True).map(tuple)
+    if plain:
+        return asked
+    names = st.lists(st.sampled_from([*world.machines, "gone"]), min_size=1, max_size=2, unique=True).map(tuple)
+    named = draw(names) if draw(often(False, True)) else ()
+    return structs.replace(
+        asked,
+        requeued=draw(often(False, True)),
+        promised=draw(often(False, True)),
+        specified_nodes=named,
+        replicas=len(named) or asked.replicas,
+        pools=draw(st.sampled_from([("default",), ("spare",), ("spare", "default")])),
+        tolerate_all=draw(often(False, True)),
+        not_before=draw(often(None, NOW - 1, NOW, NOW + 5)),
+        waits_for=draw(often((), ("other",))),
+        failed_dependency=draw(often("", "bad")),
+    )
 
 
 @st.composite
 def worlds(draw: st.DrawFn, plain: bool = False, most: int = 7) -> World:
-    """A cluster with some that run, some that leave and some that wait."""
-    world = World(draw(machines(healthy=plain)), draw(queues()))
-    for number in range(draw(st.integers(0, 6))):
-        asked = draw(asks(f"placed-{number}", world, plain=True))
-        names = list(world.machines)
-        nodes = [draw(st.sampled_from(names)) for _ in range(asked.replicas)]
+    """A cluster with some that run, some that leave and some that wait.
+
+    A plain one is about room and quotas only: GPUs are scarce, and much of what runs may be preempted.
+    """
+    world = World(draw(machines(plain)), draw(queues()))
+    for number in range(draw(st.integers(0, 10 if plain else 6))):
+        asked = draw(asks(f"placed-{number}", world, plain=True, gpus=plain))
+        asked = structs.replace(asked, preemptible=draw(often(True, False)))
+        nodes = [draw(st.sampled_from(list(world.machines))) for _ in range(asked.replicas)]
         if world.start(asked, nodes):
             world.held[asked.uid].placed_at = draw(st.integers(0, 9))
-            world.held[asked.uid].leaving = draw(st.sampled_from([False, False, False, True]))
+            world.held[asked.uid].leaving = draw(often(False, True))
     for number in range(draw(st.integers(0, most))):
-        asked = draw(asks(f"waiting-{number}", world, plain))
+        asked = draw(asks(f"waiting-{number}", world, plain, gpus=plain))
         world.waiting[asked.uid] = asked
     return world
 
 
-def requeued(asked: Waiting, promised: bool = False) -> Waiting:
-    return structs.replace(asked, requeued=True, promised=promised)
+def any_worlds(most: int = 7) -> st.SearchStrategy[World]:
+    return st.booleans().flatmap(lambda plain: worlds(plain, most))

@@ -39,10 +39,9 @@ class LocalEngine:
         self.containment = kept
         self._node = node
         self._places = places
-        self._clock = clock
         self._services = Services(places.services, service_host)
-        self._roster = Roster(places, self._services.follow)
-        self._starter = Starter(places, limits, self._roster, clock)
+        self._roster = Roster(places, clock, self._services.follow)
+        self._starter = Starter(places, limits, self._roster)
         self._rollout = Rollout(self._roster, self._starter, clock)
         self._turns: dict[str, asyncio.Lock] = {}
         self._rolling: dict[str, tuple[Order, asyncio.Task[None]]] = {}
@@ -119,11 +118,7 @@ class LocalEngine:
             await self._halt(workload_uid)
             there = self._roster.of(workload_uid, attempt)
             for pod in there:
-                if pod.link:
-                    pod.link.stop(grace_seconds)
-                elif not pod.ended:
-                    pod.never("It was stopped before it began.", self._clock.now())
-                    self._roster.changed(pod)
+                await self._roster.stop(pod, grace_seconds, "It was stopped before it began.")
             return frozenset(pod.record.uid for pod in there)
 
     async def forget(self, workload_uid: str, attempt: int) -> None:

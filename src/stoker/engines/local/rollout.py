@@ -53,11 +53,7 @@ class Rollout:
 
     async def _end(self, pods: list[Pod], grace_seconds: float) -> None:
         for pod in pods:
-            if pod.link:
-                pod.link.stop(grace_seconds)
-            else:
-                pod.never("It was replaced before it began.", self._clock.now())
-                self._roster.changed(pod)
+            await self._roster.stop(pod, grace_seconds, "It was replaced before it began.")
         for pod in pods:
             while not pod.ended:
                 await pod.change()

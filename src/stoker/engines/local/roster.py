@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
+from stoker.domain.clock import Clock
 from stoker.engines.local import cgroups
 from stoker.engines.local.feed import Mailbox
 from stoker.engines.local.link import connect
@@ -11,17 +13,20 @@ from stoker.engines.local.places import Places
 from stoker.engines.local.pods import Pod, read_pod
 from stoker.engines.local.survivors import end_survivors
 
+_PAUSES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+
 log = logging.getLogger(__name__)
 
 
 class Roster:
-    def __init__(self, places: Places, on_change: Callable[[Pod], None]) -> None:
+    def __init__(self, places: Places, clock: Clock, on_change: Callable[[Pod], None]) -> None:
         self.pods: dict[str, Pod] = {}
         self.observers: set[Mailbox] = set()
         self.log_readers: set[Mailbox] = set()
         self._places = places
+        self._clock = clock
         self._on_change = on_change
-        self._ends: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def load(self) -> None:
         """Find the pods that are on disk, link up with those that live, and see which were lost."""
@@ -31,10 +36,12 @@ class Roster:
             self.pods[pod.record.uid] = pod
             if pod.ended:
                 cgroups.remove(pod.record.groups)
-            elif not self.link(pod) and pod.started and not pod.keeper_lives():
-                pod.look()
-                if not pod.ended:
-                    lost.append(pod)
+            elif not self.link(pod):
+                if pod.keeper_lives():
+                    self._later(self.meet(pod, "Its keeper died before the command began."))
+                elif pod.started:
+                    pod.look()
+                    lost += [] if pod.ended else [pod]
         await self.lose(lost)
         log.info("Found %d pods, %d of them running and %d lost", len(found), len(self.living()), len(lost))
 
@@ -65,6 +72,27 @@ class Roster:
             pod.link = connect(pod.path, lambda news: self._news(pod, news), lambda: self._died(pod))
         return pod.link is not None
 
+    async def meet(self, pod: Pod, reason: str) -> None:
+        """Link up with a keeper that may need a moment until it listens; where there is none, the pod is over."""
+        for pause in _PAUSES:
+            await asyncio.sleep(pause)
+            pod.look()
+            if pod.ended or self.link(pod):
+                break
+            if not pod.keeper_lives():
+                pod.never(reason, self._clock.now())
+                if not pod.ended:
+                    await self.lose([pod])
+                break
+        self.changed(pod)
+
+    async def stop(self, pod: Pod, grace_seconds: float, reason: str) -> None:
+        """Ask a pod to end; one that has not begun never will, for this reason."""
+        if pod.link is None and not pod.ended:
+            await self.meet(pod, reason)
+        if pod.link is not None:
+            pod.link.stop(grace_seconds)
+
     def changed(self, pod: Pod) -> None:
         """Tell everyone who listens."""
         if pod.ended and pod.link is not None:
@@ -93,9 +121,9 @@ class Roster:
                 pod.link = None
         for mailbox in self.observers | self.log_readers:
             mailbox.close()
-        for task in self._ends:
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._ends, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _news(self, pod: Pod, news: str) -> None:
         if news == "s":
@@ -111,6 +139,9 @@ class Roster:
         if pod.ended:
             self.changed(pod)
             return
-        task = asyncio.create_task(self.lose([pod]))
-        self._ends.add(task)
-        task.add_done_callback(self._ends.discard)
+        self._later(self.lose([pod]))
+
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

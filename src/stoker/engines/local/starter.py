@@ -5,7 +5,6 @@ import os
 
 import msgspec
 
-from stoker.domain.clock import Clock
 from stoker.domain.errors import ErrorCode, StokerError
 from stoker.engines.base import Order, PodOrder
 from stoker.engines.failpoints import failpoint
@@ -16,16 +15,14 @@ from stoker.engines.local.pods import Pod, read_pod
 from stoker.engines.local.ports import free_ports
 from stoker.engines.local.roster import Roster
 
-_PAUSES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 _SHOWN_CHARACTERS = 300
 
 
 class Starter:
-    def __init__(self, places: Places, limits: Limits, roster: Roster, clock: Clock) -> None:
+    def __init__(self, places: Places, limits: Limits, roster: Roster) -> None:
         self._places = places
         self._limits = limits
         self._roster = roster
-        self._clock = clock
         self._at_once = asyncio.Semaphore(max(4, 2 * (os.cpu_count() or 1)))
 
     async def start(self, order: Order, wanted: PodOrder) -> Pod:
@@ -45,7 +42,7 @@ class Starter:
         failpoint("engine.pod-made")
         reason = await self._launch(pod)
         failpoint("engine.started-recorded")
-        await self._meet(pod, reason)
+        await self._roster.meet(pod, reason or "Its keeper died before the command began.")
         return pod
 
     def _keep(self, pod: Pod, order: Order) -> None:
@@ -72,17 +69,3 @@ class Starter:
             return ""
         said = (pod.path / ERRORS).read_text(errors="replace").strip()
         return f"Its keeper ended with {code}. {said[-_SHOWN_CHARACTERS:]}".strip()
-
-    async def _meet(self, pod: Pod, reason: str) -> None:
-        """Link up with the keeper; another engine's may need a moment until it listens."""
-        for pause in _PAUSES:
-            await asyncio.sleep(pause)
-            pod.look()
-            if pod.ended or self._roster.link(pod):
-                break
-            if not pod.keeper_lives():
-                pod.never(reason or "Its keeper died before the command began.", self._clock.now())
-                if not pod.ended:
-                    await self._roster.lose([pod])
-                break
-        self._roster.changed(pod)
