@@ -86,6 +86,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     example: Any
     body_example: Any
     errors: tuple[ErrorCode, ...]
+    partly: Any
     creates: bool
 
     @property
@@ -115,11 +116,12 @@ def endpoint(
     example: Any = None,
     body_example: Any = None,
     errors: tuple[ErrorCode, ...] = (),
+    partly: Any = None,
     creates: bool = False,
 ) -> Callable[[Handler], Endpoint]:
     """Make the function below a row of the table.
 
-    `creates` lets it take an Idempotency-Key; `result` is given where the function makes the response itself.
+    `creates` lets it take an Idempotency-Key; `partly` is what it says when only some of many could be done; `result` is given where the function makes the response itself.
     """
 
     def declare(handler: Handler) -> Endpoint:
@@ -137,6 +139,7 @@ def endpoint(
             example=example,
             body_example=body_example,
             errors=errors,
+            partly=partly,
             creates=creates,
         )
 

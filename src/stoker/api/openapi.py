@@ -2,7 +2,8 @@
 
 import http
 from collections.abc import Iterable
-from typing import Any, get_type_hints
+from types import UnionType
+from typing import Any, get_args, get_type_hints
 
 import msgspec
 from msgspec import Struct
@@ -95,13 +96,19 @@ def _responses(endpoint: Endpoint, components: dict[str, Any]) -> dict[str, Any]
     if endpoint.status != 204:
         success["content"] = {endpoint.media_type: _success_content(endpoint, components)}
     responses = {str(endpoint.status): success}
+    failure = endpoint.family.failure_type
+    if endpoint.partly is not None:
+        responses["207"] = _response("some could not be done", endpoint.partly, components)
+        failure = failure | endpoint.partly
     for status, codes in sorted(_errors(endpoint).items()):
-        responses[str(status)] = {
-            "description": "; ".join(code.value.replace("_", " ") for code in codes),
-            "headers": _TRACE,
-            "content": {"application/json": {"schema": _schema(endpoint.family.failure_type, components)}},
-        }
+        said = "; ".join(code.value.replace("_", " ") for code in codes)
+        responses[str(status)] = _response(said, failure, components)
     return responses
+
+
+def _response(description: str, kind: Any, components: dict[str, Any]) -> dict[str, Any]:
+    content = {"application/json": {"schema": _schema(kind, components)}}
+    return {"description": description, "headers": _TRACE, "content": content}
 
 
 def _success_content(endpoint: Endpoint, components: dict[str, Any]) -> dict[str, Any]:
@@ -147,6 +154,10 @@ def _security(endpoint: Endpoint) -> list[dict[str, list[str]]]:
 
 def _schema(kind: Any, components: dict[str, Any]) -> dict[str, Any]:
     """The JSON Schema of a type; the structs it uses go to the components."""
+    if isinstance(kind, UnionType) and all(
+        isinstance(each, type) and issubclass(each, Struct) for each in get_args(kind)
+    ):
+        return {"anyOf": [_schema(each, components) for each in get_args(kind)]}
     (schema,), found = msgspec.json.schema_components([kind], schema_hook=_unknown, ref_template=REF)
     components.update(found)
     return schema

@@ -168,6 +168,7 @@ async def stop_workload(call: Call[WorkloadPath]) -> None:
     body=BatchBody,
     status=204,
     errors=(ErrorCode.NOT_FOUND,),
+    partly=BatchAnswer,
 )
 async def delete_workloads(call: Call[NoParams]) -> Response:
     """Delete many. 207 says which could not be deleted."""
@@ -182,6 +183,7 @@ async def delete_workloads(call: Call[NoParams]) -> Response:
     body=BatchBody,
     status=204,
     errors=(ErrorCode.NOT_FOUND,),
+    partly=BatchAnswer,
 )
 async def stop_workloads(call: Call[NoParams]) -> Response:
     """Stop many. 207 says which could not be stopped."""
@@ -196,6 +198,7 @@ async def stop_workloads(call: Call[NoParams]) -> Response:
     body=BatchBody,
     status=204,
     errors=(ErrorCode.NOT_FOUND, ErrorCode.NEVER_FITS),
+    partly=BatchAnswer,
     creates=True,
 )
 async def clone_workloads(call: Call[NoParams]) -> Response:
