@@ -121,7 +121,8 @@ def endpoint(
 ) -> Callable[[Handler], Endpoint]:
     """Make the function below a row of the table.
 
-    `creates` lets it take an Idempotency-Key; `partly` is what it says when only some of many could be done; `result` is given where the function makes the response itself.
+    `creates` lets it take an Idempotency-Key; `partly` is what it says when only some of many could be done;
+    `result` is given where the function makes the response itself.
     """
 
     def declare(handler: Handler) -> Endpoint:

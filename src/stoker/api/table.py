@@ -2,7 +2,7 @@
 
 from stoker.api import pages
 from stoker.api.endpoint import Endpoint, endpoints_of
-from stoker.api.native import credentials, departments, installation, sessions, users, workspaces
+from stoker.api.native import credentials, departments, explain, installation, sessions, users, workspaces
 from stoker.api.native import workloads as native_workloads
 from stoker.api.runai import token
 from stoker.api.safe import pods, workloads
@@ -12,6 +12,7 @@ ENDPOINTS: list[Endpoint] = endpoints_of(
         workloads,
         pods,
         native_workloads,
+        explain,
         sessions,
         users,
         departments,

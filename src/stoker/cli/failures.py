@@ -1,14 +1,12 @@
 """How a verb fails: what happened and why, what to type next, and the exit code that scripts read."""
 
-import os
 import re
-import shlex
 from typing import IO, Any
 
 import click
 
 from stoker.cli.groups import COMMAND
-from stoker.cli.options import CREDENTIAL, SERVER
+from stoker.cli.options import CREDENTIAL, typed
 from stoker.client.address import DEFAULT_SERVER, is_loopback
 from stoker.client.exchange import Unreachable
 from stoker.domain.errors import ErrorCode, StokerError
@@ -86,9 +84,7 @@ def _to_reach(server: str) -> str:
 
 def _following(error: StokerError, ctx: click.Context) -> str:
     """The next command to type."""
-    server = ctx.meta.get(SERVER)
-    named = bool(server) and server != os.environ.get("STOKER_SERVER")
-    stoker = f"stoker --server {shlex.quote(str(server))}" if named else "stoker"
+    stoker = typed()
     command: str = ctx.meta.get(COMMAND, "stoker")
     match error.code:
         case ErrorCode.NOT_SIGNED_IN:
@@ -106,5 +102,7 @@ def _following(error: StokerError, ctx: click.Context) -> str:
 
 
 def _list_of(message: str, stoker: str) -> str:
+    if message.startswith('There is no workload "'):
+        return f"{stoker} list"
     found = re.match(rf'There is (?:no|already an?) ({"|".join(_LISTED)}) "', message)
     return f"{stoker} {_GROUP_OF.get(found[1], found[1])} list" if found else ""

@@ -11,11 +11,11 @@ import click
 from stoker import __version__
 from stoker.cli.groups import Verbs
 from stoker.cli.options import connection_options, output_options
-from stoker.cli.table import VERBS
+from stoker.cli.table import SECTIONS, VERBS
 
 INTERRUPTED = 130
 READER_GONE = 141
-EPILOG = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 not allowed, 5 server unreachable."
+EPILOG = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 not allowed, 5 server unreachable. run: those of the command."
 
 
 class Root(Verbs):
@@ -30,8 +30,9 @@ class Root(Verbs):
         return importlib.import_module(f"stoker.cli.verbs.{VERBS[cmd_name][0]}").command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Verbs"):
-            formatter.write_dl([(verb, help_text) for verb, (_, help_text) in VERBS.items()])
+        for title, verbs in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(verb, help_text) for verb, (_, help_text) in verbs.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
         from click.shell_completion import CompletionItem

@@ -1,5 +1,6 @@
 """Options that every verb understands, before it and after it. The last one given wins."""
 
+import os
 import sys
 from collections.abc import Callable
 from enum import StrEnum
@@ -74,6 +75,15 @@ def output_options(*, from_environment: bool = False) -> Callable[[C], C]:
 def reaches_server(command: C) -> C:
     """The options of a verb that talks to a server."""
     return connection_options()(output_options()(command))
+
+
+def typed(*words: str) -> str:
+    """A command to type next, at the same server as this one."""
+    import shlex
+
+    server = click.get_current_context().meta.get(SERVER)
+    named = server and server != os.environ.get("STOKER_SERVER")
+    return " ".join(["stoker", *(["--server", shlex.quote(str(server))] if named else []), *words])
 
 
 def yes_option(command: C) -> C:

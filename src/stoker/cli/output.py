@@ -82,6 +82,16 @@ def show_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         click.echo("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
+def printable(text: str) -> str:
+    """Text of others for a terminal: a control character could drive it, so none gets there."""
+    return "".join(character if character.isprintable() else "�" for character in text)
+
+
+def show_json_line(item: object) -> None:
+    """One item of something that goes on: JSON on a line of its own."""
+    click.echo(msgspec.json.encode(_plain(_builtins(item))))
+
+
 def _rich_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     from rich.console import Console
     from rich.table import Table
@@ -153,7 +163,7 @@ def _raw(value: object) -> object:
 
 
 def _cell(row: Any, path: str) -> str:
-    """A value as a person reads it; a control character could drive the terminal, so none gets there."""
+    """A value as a person reads it."""
     value = _at(row, path)
     match value:
         case None | "" | [] | ():
@@ -166,4 +176,4 @@ def _cell(row: Any, path: str) -> str:
             text = ", ".join(map(str, value))
         case _:
             text = str(value)
-    return "".join(character if character.isprintable() else "�" for character in text)
+    return printable(text)

@@ -6,10 +6,10 @@ or all that is needed to go on.
 
 from collections.abc import Sequence
 
-from stoker.controller.view import free_devices, holders
 from stoker.domain.lifecycle import Placed, transition
 from stoker.domain.names import Randomness, new_uuid
 from stoker.domain.node import Node
+from stoker.domain.placement import free_devices, holders
 from stoker.domain.resources import MILLI, Resources
 from stoker.domain.workload import Kind, Pod, Workload
 from stoker.store import nodes, pods, workloads

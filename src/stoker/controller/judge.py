@@ -17,6 +17,7 @@ from stoker.domain.lifecycle import (
     TimedOut,
     ran_ms,
 )
+from stoker.domain.placement import latest, predecessors
 from stoker.domain.workload import Phase, Pod, PodPhase, Workload
 
 
@@ -71,25 +72,6 @@ def judge(workload: Workload, pods: Sequence[Pod], had: Set[str], now: int) -> S
         return Succeed(followed)
     wanted = tuple(pod for pod in latest(pods, workload.revision) if pod.rank < workload.spec.replicas)
     return Start(wanted) if len(wanted) == workload.spec.replicas else None
-
-
-def latest(pods: Sequence[Pod], revision: int) -> tuple[Pod, ...]:
-    """The newest pod of each rank at this revision."""
-    newest = {pod.rank: pod for pod in pods if pod.revision == revision}
-    return tuple(newest[rank] for rank in sorted(newest))
-
-
-def predecessors(workload: Workload, held: Sequence[Pod]) -> tuple[Pod, ...]:
-    """Of something that rolls, the older pods whose places the present revision can take and has not taken yet."""
-    if not workload.kind.rolls:
-        return ()
-    taken = {pod.rank for pod in held if pod.revision == workload.revision}
-    older = {pod.rank: pod for pod in held if pod.revision < workload.revision and not pod.phase.ended}
-    return tuple(
-        pod
-        for rank, pod in sorted(older.items())
-        if rank < workload.spec.replicas and rank not in taken and workload.spec.resources.fits(pod.resources)
-    )
 
 
 def timed_out(workload: Workload, now: int) -> bool:

@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from stoker.controller.dispatch import dispatch
-from stoker.controller.view import Cluster, missing_ranks, read_cluster, snapshot
 from stoker.domain.clock import Clock
 from stoker.domain.lifecycle import DependencyFailed, Event, Preempted, transition
 from stoker.domain.names import Randomness
-from stoker.scheduler.decisions import Plan
-from stoker.scheduler.planner import plan
+from stoker.domain.placement import UnderWay, missing_ranks
+from stoker.scheduler import Plan, plan
+from stoker.scheduler.view import snapshot
 from stoker.store import workloads
 from stoker.store.base import Store, Transaction
+from stoker.store.under_way import read_cluster
 
 log = logging.getLogger("stoker.queue")
 
@@ -45,7 +46,7 @@ class QueueLoop:
         due = [each.not_before for each in view.waiting if each.not_before is not None and each.not_before > now]
         return Outcome(tuple(touched), min(due) if due else None)
 
-    def _write(self, transaction: Transaction, cluster: Cluster, made: Plan, now: int) -> list[str]:
+    def _write(self, transaction: Transaction, cluster: UnderWay, made: Plan, now: int) -> list[str]:
         touched = []
         for place in made.placements:
             workload = cluster.workloads[place.uid]
@@ -65,7 +66,7 @@ class QueueLoop:
         return touched
 
 
-def _go_through(transaction: Transaction, cluster: Cluster, uid: str, event: Event) -> bool:
+def _go_through(transaction: Transaction, cluster: UnderWay, uid: str, event: Event) -> bool:
     """Only if the workload is still as it was when the plan was made."""
     planned = cluster.workloads[uid]
     workload = workloads.find(transaction, uid)
@@ -78,7 +79,7 @@ def _go_through(transaction: Transaction, cluster: Cluster, uid: str, event: Eve
     return True
 
 
-def _new_reasons(cluster: Cluster, made: Plan) -> Mapping[str, str]:
+def _new_reasons(cluster: UnderWay, made: Plan) -> Mapping[str, str]:
     """The reasons that are not what is already written."""
     said = {uid: wait.reason.sentence() for uid, wait in made.waits.items()}
     return {uid: words for uid, words in said.items() if cluster.workloads[uid].waiting != words}

@@ -11,6 +11,7 @@ from stoker.services.clusters import Clusters
 from stoker.services.context import Context
 from stoker.services.departments import Departments
 from stoker.services.events import Events
+from stoker.services.explain import Explain
 from stoker.services.health import Health
 from stoker.services.inside import Inside
 from stoker.services.keys import Keys
@@ -38,6 +39,7 @@ class Services(Struct, frozen=True):
     logs: Logs
     inside: Inside
     events: Events
+    explain: Explain
 
 
 def build_services(context: Context, reach: Reach) -> Services:
@@ -58,4 +60,5 @@ def build_services(context: Context, reach: Reach) -> Services:
         logs=Logs(context, reach),
         inside=Inside(context, reach),
         events=Events(context),
+        explain=Explain(context),
     )

@@ -9,7 +9,7 @@ from stoker.domain.identity import Quota
 from stoker.domain.node import Node
 from stoker.domain.resources import MILLI, Resources
 from stoker.domain.workload import Kind, Spec, Workload
-from stoker.scheduler.never import never_fits
+from stoker.scheduler import never_fits
 
 URGENT = 150
 """From this priority on, a workspace manager has to ask."""

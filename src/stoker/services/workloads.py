@@ -8,7 +8,7 @@ from collections.abc import Callable
 from msgspec import Struct, structs
 
 from stoker.domain.errors import ErrorCode, StokerError, not_found
-from stoker.domain.identity import Workspace
+from stoker.domain.identity import Quota, Workspace
 from stoker.domain.lifecycle import (
     Change,
     DeleteAsked,
@@ -194,7 +194,7 @@ class Workloads:
         workspace = workspaces.get(transaction, workload.workspace_id)
         known = nodes.of_cluster(transaction, workload.cluster_id)
         if workspace is not None:
-            check_spec(spec, known, workspace.quota)
+            check_spec(spec, known, Quota() if workload.preemptible else workspace.quota)
         if step := transition(workload, Replaced(now, actor.name, spec)):
             workloads.apply(transaction, workload, step)
 
@@ -207,7 +207,8 @@ class Workloads:
         if new.priority >= URGENT:
             authorise(actor, Action.WORKLOAD_URGE, target)
         spec = with_nodes(new.spec)
-        check_spec(spec, nodes.of_cluster(transaction, workspace.cluster_id), workspace.quota)
+        known = nodes.of_cluster(transaction, workspace.cluster_id)
+        check_spec(spec, known, Quota() if new.preemptible else workspace.quota)
         for ref in spec.dependencies:
             visible(transaction, actor, ref)
         now = self._context.clock.now()

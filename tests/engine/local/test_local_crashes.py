@@ -164,7 +164,7 @@ def test_what_a_shim_that_died_early_left_behind_is_no_obstacle(lab: Lab) -> Non
     assert Host(lab, order, failpoint="engine.pod-made").wait() == -signal.SIGKILL
     folder = lab.data_dir / "local" / "pods" / order.pods[0].uid
     for name in ("control", "lock", "started.new", "exit.new"):
-        (folder / name).write_text("1")
+        (folder / name).write_text("1234567")
     lab.open()
     lab.run(lab.engine.apply(order))
     assert lab.end(order.pods[0].uid).exit_code == 0

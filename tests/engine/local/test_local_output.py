@@ -3,8 +3,13 @@
 import asyncio
 import itertools
 import time
+from pathlib import Path
 
+from tests.disk import small_mount
 from tests.engine.local.lab import Lab
+
+from stoker.domain.workload import PodPhase
+from stoker.engines.local import ContainmentMode
 
 MANY = 50_000
 
@@ -69,6 +74,19 @@ def test_output_of_children_that_are_killed_is_there(any_lab: Lab) -> None:
     uid = any_lab.job("(echo child; sleep 600) & sleep 0.1; echo parent")
     any_lab.end(uid)
     assert any_lab.lines(uid) == ["child", "parent"]
+
+
+def test_a_full_disk_ends_neither_the_job_nor_the_knowledge_of_its_end(tmp_path: Path) -> None:
+    with small_mount(tmp_path) as disk:
+        lab = Lab(disk.folder / "data", ContainmentMode.AUTO)
+        uid = lab.job("echo before; sleep 0.5; seq 100000; exit 6")
+        lab.says(uid, "before")
+        disk.fill()
+        lab.run(asyncio.sleep(1.0))
+        assert lab.seen[uid].phase is PodPhase.RUNNING
+        disk.free()
+        assert lab.end(uid).exit_code == 6
+        lab.finish()
 
 
 def test_new_output_is_announced_soon_and_not_for_every_line(any_lab: Lab) -> None:

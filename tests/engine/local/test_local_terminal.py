@@ -125,6 +125,21 @@ def test_closing_a_terminal_ends_its_command_but_not_the_pod(lab: Lab, desk: str
     assert lab.seen[desk].ready
 
 
+def test_closing_a_terminal_ends_what_waits_for_it(lab: Lab, desk: str) -> None:
+    async def main() -> None:
+        terminal = await opened(lab, desk, "sleep", "778", tty=True)
+        waiting = asyncio.gather(terminal.read(), terminal.exit_code())
+        await asyncio.sleep(0.05)
+        await terminal.close()
+        async with asyncio.timeout(5):
+            assert await waiting == [b"", 137]
+        await terminal.close()
+        await terminal.write(b"into the void")
+        assert await terminal.read() == b""
+
+    lab.run(main())
+
+
 def test_a_shell_does_not_hold_up_a_stop_and_dies_with_the_pod(lab: Lab, desk: str) -> None:
     async def main() -> None:
         terminal = await opened(lab, desk, "bash", "--norc", tty=True)

@@ -108,7 +108,7 @@ def test_other_files_can_be_hidden_too(walled: Lab, tmp_path: Path) -> None:
     keys = tmp_path / "tls"
     keys.mkdir()
     (keys / "key.pem").write_text(SECRET)
-    walled.open(hidden=(settings, keys, tmp_path / "absent"))
+    walled.open(hidden=(settings, keys, keys / "key.pem", tmp_path / "absent", walled.data_dir / "admin.key"))
     uid = walled.job(f"cat {settings}; ls {keys}; echo over")
     walled.end(uid)
     assert walled.lines(uid) == ["over"]

@@ -30,6 +30,12 @@ from stoker.engines.local.terminal import open_terminal
 log = logging.getLogger(__name__)
 
 
+class _Turn:
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.takers = 0
+
+
 class LocalEngine:
     """Open one with `await LocalEngine.open(data_dir)`."""
 
@@ -43,7 +49,7 @@ class LocalEngine:
         self._roster = Roster(places, clock, self._services.follow)
         self._starter = Starter(places, limits, self._roster)
         self._rollout = Rollout(self._roster, self._starter, clock)
-        self._turns: dict[str, asyncio.Lock] = {}
+        self._turns: dict[str, _Turn] = {}
         self._rolling: dict[str, tuple[Order, asyncio.Task[None]]] = {}
 
     @classmethod
@@ -183,11 +189,15 @@ class LocalEngine:
     @contextlib.asynccontextmanager
     async def _turn(self, workload_uid: str) -> AsyncIterator[None]:
         """One at a time for each workload."""
-        lock = self._turns.setdefault(workload_uid, asyncio.Lock())
-        async with lock:
-            yield
-        if not lock.locked():
-            self._turns.pop(workload_uid, None)
+        turn = self._turns.setdefault(workload_uid, _Turn())
+        turn.takers += 1
+        try:
+            async with turn.lock:
+                yield
+        finally:
+            turn.takers -= 1
+            if not turn.takers:
+                del self._turns[workload_uid]
 
     def _pod(self, uid: str) -> Pod:
         if pod := self._roster.pods.get(uid):

@@ -1,6 +1,7 @@
 """Where the local engine keeps things: `local/pods/<pod uid>` (the keeper's, hidden from every pod),
 `local/work/<slug>` (the workload's own folder, kept until it is discarded) and `local/services/<slug>` (its port)."""
 
+import contextlib
 import re
 import shutil
 from collections.abc import Callable
@@ -28,7 +29,8 @@ class Places:
     def let_go(self, pod: Path) -> None:
         """Remove a pod's folder; a half of one is never taken for a pod."""
         gone = self._gone / pod.name
-        pod.rename(gone)
+        with contextlib.suppress(FileNotFoundError):
+            pod.rename(gone)
         remove_tree(gone)
 
     def work(self, slug: str) -> Path:

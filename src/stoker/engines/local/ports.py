@@ -11,13 +11,14 @@ FIRST, LAST = 20_000, 29_999
 
 def free_ports(count: int, taken: Collection[int] = (), chance: random.Random | None = None) -> list[int]:
     """Different ports on which nothing listens and that are not in `taken`."""
-    numbers = [port for port in range(FIRST, LAST + 1) if port not in taken]
-    (chance or random.SystemRandom()).shuffle(numbers)
+    ports = range(FIRST, LAST + 1)
+    first = (chance or random.SystemRandom()).randrange(len(ports))
     found: list[int] = []
-    for port in numbers:
+    for step in range(len(ports)):
         if len(found) == count:
             break
-        if is_free(port):
+        port = ports[(first + step) % len(ports)]
+        if port not in taken and is_free(port):
             found.append(port)
     if len(found) < count:
         raise StokerError(

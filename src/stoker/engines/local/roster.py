@@ -100,6 +100,7 @@ class Roster:
             pod.link = None
         if pod.ended:
             cgroups.remove(pod.record.groups)
+            self._log_grown(pod)
         self._on_change(pod)
         pod.wake()
         for mailbox in self.observers:
@@ -129,9 +130,12 @@ class Roster:
         if news == "s":
             pod.look()
             self.changed(pod)
-        if news == "l" or pod.ended:
-            for mailbox in self.log_readers:
-                mailbox.put(pod.record.uid)
+        else:
+            self._log_grown(pod)
+
+    def _log_grown(self, pod: Pod) -> None:
+        for mailbox in self.log_readers:
+            mailbox.put(pod.record.uid)
 
     def _died(self, pod: Pod) -> None:
         pod.link = None

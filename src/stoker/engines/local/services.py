@@ -56,7 +56,8 @@ class Services:
 
     async def _open(self, forwarder: Forwarder, memory: Path, service: Service) -> None:
         """On the port it had before, the node port, the service's own, or any."""
-        before = int(memory.read_text()) if memory.exists() else 0
+        text = memory.read_text() if memory.exists() else ""
+        before = int(text) if text.isdigit() else 0
         try:
             await forwarder.open([*(port for port in (before, service.node_port, service.port) if port), 0])
         except OSError:

@@ -17,17 +17,21 @@ NOT_RUNNING = "The pod does not run, so nothing can be started in it."
 _CHUNK = 65_536
 _END_OF_INPUT = b"\x04"
 _ANSWER_SECONDS = 10.0
+_KILLED = 137
 
 
 class LocalTerminal:
-    """Reads from and writes to a command. `output` and `input` are the same descriptor when it has a terminal."""
+    """Reads from and writes to a command. `output` and `keyboard` are the same descriptor when it has a terminal."""
 
     def __init__(self, channel: socket.socket, output: int, keyboard: int, *, tty: bool) -> None:
         self._channel = channel
         self._output = output
         self._input = keyboard
         self._tty = tty
-        self._end: asyncio.Task[int] = asyncio.create_task(self._wait())
+        self._waits: dict[tuple[int, bool], asyncio.Future[None]] = {}
+        self._loop = asyncio.get_running_loop()
+        self._end: asyncio.Future[int] = self._loop.create_future()
+        self._loop.add_reader(channel, self._ended)
         for fd in {output, keyboard}:
             os.set_blocking(fd, False)
 
@@ -36,7 +40,7 @@ class LocalTerminal:
             try:
                 return os.read(self._output, _CHUNK)
             except BlockingIOError:
-                await _ready(self._output, writing=False)
+                await self._ready(self._output, writing=False)
             except OSError:
                 return b""  # a terminal whose last user has gone
         return b""
@@ -46,7 +50,7 @@ class LocalTerminal:
             try:
                 data = data[os.write(self._input, data) :]
             except BlockingIOError:
-                await _ready(self._input, writing=True)
+                await self._ready(self._input, writing=True)
             except OSError:
                 return  # nobody reads any more
 
@@ -54,7 +58,7 @@ class LocalTerminal:
         if self._tty:
             await self.write(_END_OF_INPUT)
         elif self._input >= 0:
-            os.close(self._input)
+            self._let_go(self._input)
             self._input = -1
 
     async def resize(self, columns: int, rows: int) -> None:
@@ -65,22 +69,44 @@ class LocalTerminal:
         return await asyncio.shield(self._end)
 
     async def close(self) -> None:
-        self._end.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._end
-        self._channel.close()
+        self._over(_KILLED)
         for fd in {self._output, self._input} - {-1}:
-            os.close(fd)
+            self._let_go(fd)
         self._output = self._input = -1
 
-    async def _wait(self) -> int:
+    def _ended(self) -> None:
         """The keeper tells the end; if it goes first, the pod was killed and the command with it."""
-        loop = asyncio.get_running_loop()
+        words = [""]
         with contextlib.suppress(OSError):
-            words = (await loop.sock_recv(self._channel, 64)).decode().split("\0")
-            if words[0] == "exit":
-                return int(words[1])
-        return 137
+            words = self._channel.recv(64).decode().split("\0")
+        self._over(int(words[1]) if words[0] == "exit" else _KILLED)
+
+    def _over(self, code: int) -> None:
+        if not self._end.done():
+            self._end.set_result(code)
+            self._loop.remove_reader(self._channel)
+            self._channel.close()
+
+    async def _ready(self, fd: int, *, writing: bool) -> None:
+        future = self._waits[fd, writing] = self._loop.create_future()
+        add = self._loop.add_writer if writing else self._loop.add_reader
+        add(fd, self._wake, fd, writing)
+        try:
+            await future
+        finally:
+            self._wake(fd, writing)
+
+    def _wake(self, fd: int, writing: bool) -> None:
+        """A wait is over. Its descriptor is let go of at once: the number may be another's soon."""
+        if future := self._waits.pop((fd, writing), None):
+            (self._loop.remove_writer if writing else self._loop.remove_reader)(fd)
+            if not future.done():
+                future.set_result(None)
+
+    def _let_go(self, fd: int) -> None:
+        for writing in (False, True):
+            self._wake(fd, writing)
+        os.close(fd)
 
 
 async def open_terminal(pod_folder: Path, command: list[str], *, tty: bool, columns: int, rows: int) -> LocalTerminal:
@@ -112,11 +138,11 @@ async def open_terminal(pod_folder: Path, command: list[str], *, tty: bool, colu
 
 async def _answer(channel: socket.socket) -> list[int]:
     """The terminal, if there is one; raises what the keeper says against it."""
-    async with asyncio.timeout(_ANSWER_SECONDS):
-        await _ready(channel.fileno(), writing=False)
     words = [""]
     fds: list[int] = []
     with contextlib.suppress(OSError):
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            await _readable(channel)
         data, fds, _, _ = socket.recv_fds(channel, 4096, 1)
         words = data.decode("utf-8", "replace").split("\0")
     if words[0] != "ok":
@@ -124,12 +150,11 @@ async def _answer(channel: socket.socket) -> list[int]:
     return fds
 
 
-async def _ready(fd: int, *, writing: bool) -> None:
+async def _readable(channel: socket.socket) -> None:
     loop = asyncio.get_running_loop()
-    future = loop.create_future()
-    add, remove = (loop.add_writer, loop.remove_writer) if writing else (loop.add_reader, loop.remove_reader)
-    add(fd, lambda: future.done() or future.set_result(None))
+    ready = asyncio.Event()
+    loop.add_reader(channel, ready.set)
     try:
-        await future
+        await ready.wait()
     finally:
-        remove(fd)
+        loop.remove_reader(channel)

@@ -10,7 +10,7 @@ import time
 from . import child
 from .control import Listener
 from .desk import Desk
-from .folder import EXIT, STATE, Folder
+from .folder import EXIT, STATE, Fields, Folder
 from .order import LaunchOrder
 from .output import Output
 from .pause import Pause
@@ -21,6 +21,7 @@ RUNNING, ENDING, WAITING, OVER = "running", "ending", "waiting", "over"
 _READ_BYTES = 32_768
 _KILL_AGAIN_SECONDS = 0.1
 _LOG_NEWS_SECONDS = 0.2
+_DISK_SECONDS = 1.0
 
 
 class Keeper:
@@ -60,7 +61,17 @@ class Keeper:
         self._output.flush()
         code, signal = meaning(self._status)
         end = {"code": code, "signal": signal, "oom": killed_for_memory(out_of_memory), "restarts": self._restarts}
-        self._folder.record(EXIT, {**end, "started_at": started_at, "ended_at": now_ms()}, durable=True)
+        self._record_end({**end, "started_at": started_at, "ended_at": now_ms()})
+
+    def _record_end(self, fields: Fields) -> None:
+        """However long it takes until the disk has room: an end that is not recorded counts as a loss."""
+        while True:
+            try:
+                self._folder.record(EXIT, fields, durable=True)
+            except OSError:
+                time.sleep(_DISK_SECONDS)
+            else:
+                return
 
     def _turn(self) -> None:
         moments = [at for at in (self._act_at, self._news_at) if at is not None]
@@ -107,7 +118,10 @@ class Keeper:
             code, signal = meaning(self._status)
             again_at = 0 if act_at is None else now_ms() + int((act_at - time.monotonic()) * 1000)
             last = {"restarts": self._restarts, "code": code, "signal": signal, "again_at": again_at}
-            self._folder.record(STATE, {"phase": phase, "since": now_ms(), **last}, durable=False)
+            try:
+                self._folder.record(STATE, {"phase": phase, "since": now_ms(), **last}, durable=False)
+            except OSError:
+                return  # a full disk does not end a job
             self._desk.tell("s")
 
     def _look_after_children(self) -> None:
@@ -186,6 +200,14 @@ class Keeper:
             self._drop(fd)
             return
         words, fds = message
+        try:
+            self._obey(fd, words, fds)
+        except (ValueError, IndexError):
+            self._desk.refuse(fd, "That is no message of an engine.")
+        for each in fds:
+            os.close(each)
+
+    def _obey(self, fd: int, words: list[str], fds: list[int]) -> None:
         match words:
             case ["watch"]:
                 self._desk.watch(fd)
@@ -195,8 +217,6 @@ class Keeper:
                 self._desk.refuse(fd, "The pod's command is not running now.")
             case ["exec", tty, columns, rows, *argv]:
                 self._desk.execute(fd, argv, fds, (int(columns), int(rows)) if tty == "1" else None)
-        for each in fds:
-            os.close(each)
 
     def _drop(self, fd: int) -> None:
         self._poll.unregister(fd)

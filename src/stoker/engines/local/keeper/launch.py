@@ -52,6 +52,7 @@ def start(folder: Folder, lock: int) -> int:
         return 0 if os.read(read_end, 1) else 1
     os.close(read_end)
     try:
+        os.ftruncate(lock, 0)
         # seen from the machine's /proc, this is the machine's number for this process
         os.pwrite(lock, os.readlink("/proc/self").encode(), 0)  # noqa: PTH115 - pathlib is too large for a shim
         if order.namespaces:

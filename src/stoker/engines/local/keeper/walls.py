@@ -58,7 +58,7 @@ def build(order: LaunchOrder) -> None:
     for path in order.hidden:
         if os.path.isdir(path):  # noqa: PTH112 - pathlib is too large for a shim
             _cover(path, order.folder, folder)
-        else:
+        elif os.path.exists(path):  # noqa: PTH110 - else it lies in what is hidden already
             mount("/dev/null", path, None, MS_BIND)
     _own_devices(devices)
     make_read_only("/sys", recursive=True)

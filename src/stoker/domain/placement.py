@@ -1,0 +1,78 @@
+"""Which pods a workload has, which it lacks, and what is left of a node: pure questions about who is where."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
+
+from stoker.domain.identity import Workspace
+from stoker.domain.node import Node
+from stoker.domain.resources import MILLI
+from stoker.domain.workload import Phase, Pod, Workload
+
+
+class UnderWay(Struct, frozen=True):
+    """Everything of a cluster that has not ended. `dependencies` are slug and phase of what is waited for."""
+
+    workloads: Mapping[str, Workload]
+    pods: Mapping[str, Sequence[Pod]]
+    nodes: Mapping[str, Node]
+    workspaces: tuple[Workspace, ...]
+    dependencies: Mapping[str, tuple[str, Phase]]
+
+
+def latest(pods: Sequence[Pod], revision: int) -> tuple[Pod, ...]:
+    """The newest pod of each rank at this revision."""
+    newest = {pod.rank: pod for pod in pods if pod.revision == revision}
+    return tuple(newest[rank] for rank in sorted(newest))
+
+
+def predecessors(workload: Workload, held: Sequence[Pod]) -> tuple[Pod, ...]:
+    """Of something that rolls, the older pods whose places the present revision can take and has not taken yet."""
+    if not workload.kind.rolls:
+        return ()
+    taken = {pod.rank for pod in held if pod.revision == workload.revision}
+    older = {pod.rank: pod for pod in held if pod.revision < workload.revision and not pod.phase.ended}
+    return tuple(
+        pod
+        for rank, pod in sorted(older.items())
+        if rank < workload.spec.replicas and rank not in taken and workload.spec.resources.fits(pod.resources)
+    )
+
+
+def missing_ranks(workload: Workload, held: Sequence[Pod]) -> tuple[int, ...]:
+    """The ranks that want a place: all of a queued workload, of one that is kept up those that have none."""
+    if workload.phase.queued:
+        return tuple(range(workload.spec.replicas))
+    if not workload.kind.rolls or workload.phase.ended or workload.phase.leaving or workload.then is not None:
+        return ()
+    there = {pod.rank for pod in latest(held, workload.revision) if not pod.phase.ended}
+    there |= {pod.rank for pod in predecessors(workload, held)}
+    return tuple(rank for rank in range(workload.spec.replicas) if rank not in there)
+
+
+def holders(held: Iterable[Pod]) -> list[Pod]:
+    """The pods that take up room: a successor does so only when the one it follows has gone."""
+    first: dict[tuple[str, int], Pod] = {}
+    for pod in sorted(held, key=lambda pod: (pod.revision, pod.created_at)):
+        first.setdefault((pod.workload_uid, pod.rank), pod)
+    return list(first.values())
+
+
+def by_node(held: Iterable[Pod]) -> Mapping[str, Sequence[Pod]]:
+    """The pods that take up room on each node."""
+    found: dict[str, list[Pod]] = defaultdict(list)
+    for pod in holders(held):
+        found[pod.node].append(pod)
+    return found
+
+
+def free_devices(node: Node, held: Iterable[Pod]) -> dict[int, int]:
+    """The free milli-GPUs of each healthy device of a node."""
+    free = {device.index: MILLI for device in node.devices if not device.fault}
+    for pod in held:
+        share = min(pod.resources.gpu_milli, MILLI)
+        for index in pod.devices:
+            if index in free:
+                free[index] -= share
+    return free
