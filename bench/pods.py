@@ -6,7 +6,7 @@ import statistics
 import tempfile
 import time
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 
 from stoker.domain.resources import Resources
@@ -25,7 +25,7 @@ def order(script: str, replicas: int) -> Order:
 
 
 @contextlib.asynccontextmanager
-async def engine(data_dir: Path) -> AsyncIterator[tuple[LocalEngine, dict[str, PodSeen]]]:
+async def engine(data_dir: Path) -> AsyncGenerator[tuple[LocalEngine, dict[str, PodSeen]]]:
     """An engine and what it reports."""
     opened = await LocalEngine.open(data_dir)
     seen: dict[str, PodSeen] = {}

@@ -1,17 +1,24 @@
-"""An installation inside the test's own process, asked over ASGI, on a clock that only the test moves."""
+"""An installation inside the test's own process, asked over ASGI, on a clock that only the test moves.
+
+It has no engine: whatever a test submits is accepted and queued, and never run.
+"""
 
 import asyncio
+import contextlib
 import itertools
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Self, TypedDict, TypeVar, Unpack
+from unittest import mock
 
 import httpx
+from starlette.types import Message, Receive, Scope, Send
 
 from stoker.api.app import Api
 from stoker.domain.settings import Settings
 from stoker.server.build import Installation, installed
+from stoker.server.fleet import Fleet
 
 T = TypeVar("T")
 Ask = Coroutine[Any, Any, httpx.Response]
@@ -61,8 +68,9 @@ class Lab:
         self._numbers = itertools.count(1)
         self._stack = AsyncExitStack()
         self._runner = asyncio.Runner()
-        opening = self._stack.enter_async_context(installed(self.settings, self.clock))
-        self.installation: Installation = self.run(opening)
+        with mock.patch.object(Fleet, "running", _without_engines):
+            opening = self._stack.enter_async_context(installed(self.settings, self.clock))
+            self.installation: Installation = self.run(opening)
         self.app: Api = self.installation.api
         self.keys["admin"] = self.installation.admin_key_file.read_text().strip()
 
@@ -91,11 +99,27 @@ class Lab:
             headers.append(("Cookie", f"stoker_session={how['cookie']}"))
         if "csrf" in how:
             headers.append(("X-CSRF-Token", how["csrf"]))
-        transport = httpx.ASGITransport(self.app, client=(how.get("peer", "127.0.0.1"), 40000))
+        transport = httpx.ASGITransport(self._begin, client=(how.get("peer", "127.0.0.1"), 40000))
         base = f"{how.get('scheme', 'http')}://127.0.0.1:8080"
         async with httpx.AsyncClient(transport=transport, base_url=base) as client:
             raw = [(name.encode(), value.encode("latin-1")) for name, value in headers]
             return await client.request(method, path, headers=raw, json=how.get("json"), content=how.get("content"))
+
+    async def _begin(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The application, left after the first piece of an answer that goes on for ever."""
+        endless = False
+
+        async def forward(message: Message) -> None:
+            nonlocal endless
+            if message["type"] == "http.response.start":
+                endless = any(value.startswith(b"text/event-stream") for _, value in message["headers"])
+            if message["type"] == "http.response.body" and endless:
+                await send({**message, "more_body": False})
+                raise _EnoughError
+            await send(message)
+
+        with contextlib.suppress(_EnoughError):
+            await self.app(scope, receive, forward)
 
     def request(self, method: str, path: str, **how: Unpack[How]) -> httpx.Response:
         return self.run(self.ask(method, path, **how))
@@ -160,6 +184,20 @@ class Lab:
         assert made.status_code == 201, made.text
         return made.json()
 
+    def add_workload(self, workspace: str, as_: str = "admin", **fields: Any) -> str:
+        """A workload that waits."""
+        body = {
+            "displayName": self.name("work"),
+            "workspaceId": workspace,
+            "groupVersionKind": {"kind": "Authoring", "version": "v1"},
+            "image": "python:3.11",
+            "resource": {"cpu": "1", "memory": "1Gi", "replica": 1},
+            **fields,
+        }
+        made = self.post(SAFE, as_=as_, json=body)
+        assert made.status_code == 200, made.text
+        return made.json()["workloadId"]
+
     def add_staff(self) -> None:
         """One user of each kind: of workspace vision, of workspace audio (outsider), and of none (nobody)."""
         for name in ("manager", "member", "viewer", "outsider", "nobody"):
@@ -185,6 +223,16 @@ class Lab:
 
 
 V1 = "/api/stoker/v1"
+SAFE = "/api/custom/workloads"
+
+
+class _EnoughError(Exception):
+    """The client has seen what it wanted."""
+
+
+@contextlib.asynccontextmanager
+async def _without_engines(fleet: Fleet, data_dir: Path) -> AsyncIterator[None]:
+    yield
 
 
 def problem(answer: httpx.Response, code: str, message: str, *, hint: str = "", field: str = "") -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 from msgspec import Struct
-from tests.api.lab import FAR, PASSWORD, V1, Lab
+from tests.api.lab import FAR, PASSWORD, SAFE, V1, Lab
 
 from stoker.api.table import ENDPOINTS
 
@@ -17,10 +17,19 @@ CALLERS = ("anonymous", "nobody", "outsider", "viewer", "member", "manager", "ad
 ANYONE = "anyone"
 SIGNED_IN = "whoever has signed in"
 VIEWER = "viewer of the workspace"
+MEMBER = "member of the workspace"
 MANAGER = "manager of the workspace"
+KEEPER = "member whose own it is, or manager of the workspace"
 OWNER = "the user it belongs to, or an admin"
 ADMIN = "admin"
 ADMIN_INSIDE = "admin, of a workspace that strangers do not see"
+
+
+WORK = {
+    "groupVersionKind": {"kind": "Authoring", "version": "v1"},
+    "image": "python:3.11",
+    "resource": {"cpu": "1", "memory": "1Gi", "replica": 1},
+}
 
 
 class Row(Struct, frozen=True):
@@ -84,6 +93,24 @@ ROWS = [
     Row("GET", f"{V1}/workspaces/{{workspace}}/members", VIEWER, 200),
     Row("PUT", f"{V1}/workspaces/{{workspace}}/members/{{user}}", MANAGER, 200, {"role": "viewer"}),
     Row("DELETE", f"{V1}/workspaces/{{workspace}}/members/viewer", MANAGER, 204),
+    # Workloads; each belongs to the admin and waits in a workspace
+    Row("POST", SAFE, MEMBER, 200, {"displayName": "{new}", "workspaceId": "{workspace}", **WORK}),
+    Row("GET", SAFE, SIGNED_IN, 200),
+    Row("GET", f"{SAFE}/{{workload}}", VIEWER, 200),
+    Row("PATCH", f"{SAFE}/{{workload}}", KEEPER, 204, {"description": "x"}),
+    Row("DELETE", f"{SAFE}/{{workload}}", KEEPER, 204),
+    Row("POST", f"{SAFE}/{{workload}}/stop", KEEPER, 204),
+    Row("POST", f"{SAFE}/delete", KEEPER, 204, {"workloadIds": ["{workload}"]}),
+    Row("POST", f"{SAFE}/stop", KEEPER, 204, {"workloadIds": ["{workload}"]}),
+    Row("POST", f"{SAFE}/clone", MEMBER, 204, {"workloadIds": ["{workload}"]}),
+    Row("GET", f"{SAFE}/{{workload}}/service", VIEWER, 200),
+    Row("GET", f"{SAFE}/{{workload}}/pods/{{pod}}/logs", VIEWER, 404),  # it has no pods yet
+    Row("GET", f"{SAFE}/{{workload}}/pods/{{pod}}/containers", VIEWER, 404),
+    Row("POST", f"{V1}/workloads/{{stopped}}/resume", KEEPER, 204),
+    Row("GET", f"{V1}/workloads/{{workload}}/logs", VIEWER, 200),
+    Row("GET", f"{V1}/workloads/{{workload}}/explain", VIEWER, 200),
+    Row("GET", f"{V1}/events", SIGNED_IN, 200),
+    Row("GET", "/schemas/job.json", ANYONE, 200),
 ]
 FURTHER = [
     # The same endpoints, asked for something that another role may do
@@ -92,6 +119,8 @@ FURTHER = [
     Row("GET", f"{V1}/keys?user={{user}}", OWNER, 200),
     Row("POST", f"{V1}/keys", OWNER, 201, {"name": "theirs", "user": "{user}"}),
     Row("GET", f"{V1}/may?action=user.list&workspace={{workspace}}", VIEWER, 200),
+    Row("PATCH", f"{SAFE}/{{workload}}", MANAGER, 204, {"priority": 2}),
+    Row("GET", f"{V1}/events?workload={{workload}}", VIEWER, 200),
 ]
 
 MEMBERS = ("viewer", "member", "manager")
@@ -115,7 +144,9 @@ def expected(row: Row, caller: str) -> int:
             return row.status
         case "viewer of the workspace":
             return 404 if stranger else row.status
-        case "manager of the workspace":
+        case "member of the workspace":
+            return 404 if stranger else (403 if caller == "viewer" else row.status)
+        case "manager of the workspace" | "member whose own it is, or manager of the workspace":
             return 404 if stranger else (row.status if caller == "manager" else 403)
         case "the user it belongs to, or an admin":
             return 404
@@ -131,6 +162,8 @@ def ask(lab: Lab, row: Row, caller: str) -> httpx.Response:
     def replaced(value: Any) -> Any:
         if isinstance(value, dict):
             return {key: replaced(each) for key, each in value.items()}
+        if isinstance(value, list):
+            return [replaced(each) for each in value]
         if not isinstance(value, str):
             return value
         return re.sub(r"\{(\w+)\}", lambda found: _thing(lab, found[1], made), value)
@@ -167,6 +200,12 @@ def _thing(lab: Lab, kind: str, made: dict[str, str]) -> str:
             ]
         case "workspace":
             made[kind] = lab.add_workspace(viewer="viewer", member="member", manager="manager")
+        case "workload" | "stopped":
+            made[kind] = lab.add_workload(_thing(lab, "workspace", made), service={"port": 8080})
+            if kind == "stopped":
+                lab.post(f"{SAFE}/{made[kind]}/stop", as_="admin")
+        case "pod":
+            made[kind] = "master-0"
     return made[kind]
 
 
@@ -199,6 +238,18 @@ def test_one_may_do_to_oneself_what_the_table_reserves_to_the_owner(shared_lab: 
         shared_lab.delete(f"{V1}/keys/{key.json()['key']['id']}", as_=name),
     ]
     assert [answer.status_code for answer in answers] == [200, 200, 204, 204]
+
+
+def test_a_member_may_do_to_its_own_workload_what_another_member_may_not(shared_lab: Lab) -> None:
+    own = shared_lab.add_workload("vision", as_="member")
+    anothers = shared_lab.add_workload("vision", as_="manager")
+    for method, path, body in (
+        ("PATCH", "", {"description": "x"}),
+        ("POST", "/stop", None),
+        ("DELETE", "", None),
+    ):
+        assert shared_lab.request(method, f"{SAFE}/{anothers}{path}", as_="member", json=body).status_code == 403
+        assert shared_lab.request(method, f"{SAFE}/{own}{path}", as_="member", json=body).status_code == 204
 
 
 @pytest.mark.parametrize("caller", ["viewer", "member"])

@@ -1,7 +1,8 @@
 """Stays with a workload: its progress on stderr, what it prints on stdout, and what to say when the user leaves."""
 
 import contextlib
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ def goes_on(workload_id: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        click.echo(f"\n{workload_id} goes on. To stop it: {typed('stop', workload_id)}", err=True)
+        click.echo(f"{_newline()}{workload_id} goes on. To stop it: {typed('stop', workload_id)}", err=True)
         click.get_current_context().exit(INTERRUPTED)
 
 
@@ -34,11 +35,13 @@ class Printer:
     def __init__(self, *, timestamps: bool = False, pods: bool = False) -> None:
         self._timestamps = timestamps
         self._pods = pods
-        self._stdout = click.get_binary_stream("stdout")
+        self._stdout = sys.stdout.buffer
 
     def show(self, output: "Output") -> None:
         if not is_text():
-            show_json_line({"pod": output.pod, "attempt": output.attempt, "at": _when(output), "line": output.line.text})
+            show_json_line(
+                {"pod": output.pod, "attempt": output.attempt, "at": _when(output), "line": output.line.text}
+            )
             return
         pod = f"{output.pod} | " if self._pods else ""
         at = f"{_when(output)} " if self._timestamps else ""
@@ -66,10 +69,31 @@ def attach(
     return detail
 
 
+def stay(
+    client: "Stoker",
+    workload_id: str,
+    reached: "Callable[[WorkloadDetail], bool]" = lambda detail: detail.ended,
+    *,
+    deadline: float | None = None,
+) -> "WorkloadDetail":
+    """Watch a workload until it is where it should be, or has ended."""
+    with goes_on(workload_id), Progress() as progress:
+        for detail in client.watch(workload_id, deadline=deadline):
+            if detail.ended or reached(detail):
+                return detail
+            progress.show(detail)
+    raise LookupError(workload_id)
+
+
 def say_end(detail: "WorkloadDetail", *, quiet: bool = False) -> None:
     """How it ended, where that is not a plain success."""
     if detail.phase != "Succeeded" and not quiet:
         click.echo(standing(detail), err=True)
+
+
+def _newline() -> str:
+    """After the ^C that a terminal shows."""
+    return "\n" if sys.stderr.isatty() else ""
 
 
 def _when(output: "Output") -> str:

@@ -2,6 +2,7 @@
 
 import base64
 import shlex
+import sys
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -32,8 +33,7 @@ OPTIONS = (
     click.option(
         "--image",
         metavar="IMAGE",
-        envvar="STOKER_IMAGE",
-        help=f"Container image; the local engine uses none [STOKER_IMAGE; default {DEFAULT_IMAGE}].",
+        help=f"Container image; the local engine uses none [default {DEFAULT_IMAGE}].",
     ),
     click.option(
         "--env", "-e", metavar="NAME[=VALUE]", multiple=True, help="Variable; without a value, the one set here."
@@ -78,8 +78,8 @@ def job_body(given: Mapping[str, Any], command: tuple[str, ...], file: str | Non
     kind = given.get("kind")
     if kind or "groupVersionKind" not in body:
         body["groupVersionKind"] = {"kind": kind or "Job", "version": "v1"}
-    for field, pairs in (("env", given["env"]), ("customerLabels", given.get("labels", ()))):
-        if texts := {**_texts(body.get(field)), **_pairs(pairs, from_environment=field == "env")}:
+    for field, named in (("env", given["env"]), ("customerLabels", given.get("labels", ()))):
+        if texts := {**_texts(body.get(field)), **pairs(named, from_environment=field == "env")}:
             body[field] = texts
     for option, field in (("nodes", "specifiedNodes"), ("after", "dependencies")):
         if given.get(option):
@@ -106,7 +106,7 @@ def _put_script(body: dict[str, Any], given: Mapping[str, Any], command: tuple[s
     path = given.get("script_file")
     ways = [
         each
-        for each in (script_of(command) if command else None, given.get("script"), path and _text_of(path))
+        for each in (script_of(command) if command else None, given.get("script"), path and text_of(path))
         if each is not None
     ]
     if len(ways) > 1:
@@ -129,7 +129,7 @@ def _read(file: str) -> dict[str, Any]:
     import yaml
 
     try:
-        found = yaml.safe_load(_text_of(file))
+        found = yaml.safe_load(text_of(file))
     except yaml.YAMLError as error:
         raise click.UsageError(f"{file} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(found, dict):
@@ -137,13 +137,15 @@ def _read(file: str) -> dict[str, Any]:
     return {str(name): value for name, value in found.items()}
 
 
-def _text_of(path: str) -> str:
+def text_of(path: str) -> str:
     if path == "-":
-        return click.get_text_stream("stdin").read()
+        return sys.stdin.read()
     try:
         return Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise click.UsageError(f"{path} is not text.") from None
+    except OSError as error:
+        raise click.UsageError(f"{path}: {error.strerror}.") from error
 
 
 def _texts(mapping: object) -> dict[str, str]:
@@ -165,11 +167,11 @@ def _text(value: object) -> str:
             return str(value)
 
 
-def _pairs(pairs: tuple[str, ...], *, from_environment: bool) -> dict[str, str]:
+def pairs(words: tuple[str, ...], *, from_environment: bool) -> dict[str, str]:
     import os
 
     found: dict[str, str] = {}
-    for pair in pairs:
+    for pair in words:
         name, equals, value = pair.partition("=")
         if not equals and not (from_environment and name in os.environ):
             why = f"{name} is not set here" if from_environment else "it has no value"

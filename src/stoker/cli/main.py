@@ -15,7 +15,7 @@ from stoker.cli.table import SECTIONS, VERBS
 
 INTERRUPTED = 130
 READER_GONE = 141
-EPILOG = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 not allowed, 5 server unreachable. run: those of the command."
+EPILOG = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 not allowed, 5 server unreachable."
 
 
 class Root(Verbs):

@@ -4,13 +4,16 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 from msgspec import Struct
 
 from stoker.cli.options import OUTPUT
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 class Column(Struct, frozen=True):
@@ -44,7 +47,7 @@ def show_list(items: Iterable[object], columns: Sequence[Column], beside: Mappin
     elif output == "csv":
         click.echo(_csv(rows, columns), nl=False)
     else:
-        shown = [column for column in columns if output == "wide" or not column.wide]
+        shown = shown_columns(columns)
         show_table([column.title for column in shown], [[_cell(row, c.path) for c in shown] for row in rows])
         if not rows:
             click.echo("Nothing found.", err=True)
@@ -92,8 +95,24 @@ def show_json_line(item: object) -> None:
     click.echo(msgspec.json.encode(_plain(_builtins(item))))
 
 
+def shown_columns(columns: Sequence[Column]) -> list[Column]:
+    return [column for column in columns if chosen_output() == "wide" or not column.wide]
+
+
+def cells(item: object, columns: Sequence[Column]) -> list[str]:
+    """The cells of one row."""
+    row = _builtins(item)
+    return [_cell(row, column.path) for column in shown_columns(columns)]
+
+
 def _rich_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     from rich.console import Console
+
+    Console(highlight=False).print(drawn(titles, rows))
+
+
+def drawn(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> "Table":
+    """A table as rich draws it."""
     from rich.table import Table
     from rich.text import Text
 
@@ -102,7 +121,7 @@ def _rich_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         table.add_column(title, overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
-    Console(highlight=False).print(table)
+    return table
 
 
 def _csv(rows: Sequence[Any], columns: Sequence[Column]) -> str:

@@ -1,4 +1,4 @@
-"""Which workload is meant: by its id, or by a display name that only one has. A near miss is answered with the nearest."""
+"""Which workload is meant: by its id, or by a name that only one has. A near miss is answered with the nearest."""
 
 import difflib
 from collections.abc import Sequence
@@ -53,9 +53,7 @@ def id_of_name(client: "Stoker", name: str) -> str:
         raise Misused(f'There are {len(same)} workloads with the name "{name}": {several}. Say which by its id.')
     if same:
         return same[0]
-    raise NotFound(
-        f'There is no workload "{name}", or you may not see it.', _nearest(client, name), typed("list")
-    )
+    raise NotFound(f'There is no workload "{name}", or you may not see it.', _nearest(client, name), typed("list"))
 
 
 def said(client: "Stoker", ref: str | None) -> str:

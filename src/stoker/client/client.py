@@ -3,7 +3,7 @@
 httpx is imported with the first client, so that what only mentions the SDK starts without it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -26,8 +26,9 @@ from stoker.client.workloads import Workloads
 if TYPE_CHECKING:
     import httpx
 
-    from stoker.client.follow import Follow, LogChoice
+    from stoker.client.follow import LogChoice, Output
     from stoker.client.remote import RemoteCommand
+    from stoker.client.workload_shapes import WorkloadDetail
 
 TIMEOUT_SECONDS = 60.0
 
@@ -88,11 +89,17 @@ class Stoker(Api[Sync]):
             headers["Authorization"] = f"Bearer {destination.token}"
         return start(destination.server, headers, name, command, pod=pod, tty=tty, columns=columns, rows=rows)
 
-    def follow(self, name: str, logs: "LogChoice | None" = None, *, deadline: float | None = None) -> "Follow":
-        """A workload each time it changes, until it has ended, and the lines that `logs` chooses."""
+    def watch(self, name: str, *, deadline: float | None = None) -> "Iterator[WorkloadDetail]":
+        """A workload each time it changes, until it has ended; TimeoutError at the deadline, in monotonic time."""
+        from stoker.client.follow import Follow, Output
+
+        return (each for each in Follow(self, name, deadline=deadline) if not isinstance(each, Output))
+
+    def follow(self, name: str, logs: "LogChoice") -> "Iterator[WorkloadDetail | Output]":
+        """A workload each time it changes and the lines that are chosen, until it has ended and all was read."""
         from stoker.client.follow import Follow
 
-        return Follow(self, name, logs, deadline=deadline)
+        return iter(Follow(self, name, logs))
 
     def close(self) -> None:
         self._connection.close()

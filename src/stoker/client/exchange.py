@@ -47,14 +47,15 @@ _CODE_OF_STATUS = {
 
 
 class Unreachable(StokerError):  # noqa: N818 - it says what the server is
-    """No server answered."""
+    """No server answered; or one did and `broke_off` in the middle."""
 
-    def __init__(self, server: str, why: str) -> None:
+    def __init__(self, server: str, why: str, *, broke_off: bool = False) -> None:
         hint = "Check that it is running and that the address is right."
         if "CERTIFICATE_VERIFY_FAILED" in why:
             hint = "Name the certificate to trust in the environment: SSL_CERT_FILE=cert.pem"
         super().__init__(ErrorCode.BACKEND_DOWN, f"The server at {server} cannot be reached: {why}.", hint=hint)
         self.server = server
+        self.broke_off = broke_off
 
 
 class Request(Struct, frozen=True, kw_only=True):
@@ -200,3 +201,7 @@ def problem_in(body: bytes | str) -> Problem | None:
 def code_of(safe_code: str) -> str:
     """`Stoker.00005` as the code it stands for."""
     return _SAFE_CODES.get(safe_code, "")
+
+
+def safe_code(code: ErrorCode) -> str:
+    return next((number for number, meant in _SAFE_CODES.items() if meant is code), "Stoker.00001")

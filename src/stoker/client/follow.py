@@ -4,6 +4,7 @@ The server tells when there is something to look at; a look every now and then s
 why a workload waits. A server that is gone for a while is waited for, and no line comes twice after that.
 """
 
+import contextlib
 import queue
 import threading
 import time
@@ -15,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from stoker.client.exchange import Unreachable
+from stoker.client.patience import Patience, lasting_events
 from stoker.client.workload_shapes import LogLine, WorkloadDetail, WorkloadEvent
 from stoker.domain.errors import ErrorCode, StokerError
 
@@ -27,8 +29,6 @@ LOOK_SECONDS = 2.0
 UNTOLD_LOOK_SECONDS = 0.25
 """How often to look while the server has not told anything."""
 SETTLE_SECONDS = 0.2
-PATIENCE_SECONDS = 60.0
-PAUSE_SECONDS = 0.5
 WAITING = 10_000
 
 
@@ -81,6 +81,10 @@ class _Tail(Struct, frozen=True, eq=True):
 
 class _Over(Struct, frozen=True):
     tail: _Tail
+
+
+class _Left(Exception):  # noqa: N818 - it says what the reader did
+    """Nobody takes anything any more: the thread may end."""
 
 
 class Follow:
@@ -190,49 +194,37 @@ class Follow:
         self._put(_Over(tail))
 
     def _listen(self) -> None:
-        """Every change. Without the stream of events a look every now and then has to do."""
-        after = 0
-
-        def events() -> None:
-            nonlocal after
-            for event in self._client.workloads.events(workload=self._name, after=after):
-                after = event.seq
-                self._put(event)
-
+        """Every change from the first on. Without them a look every now and then has to do."""
         try:
-            self._patiently(events)
+            for event in lasting_events(self._client, self._name, 0):
+                self._put(event)
         except (StokerError, msgspec.DecodeError):
             self._told = False
 
     def _patiently(self, act: Callable[[], T]) -> T:
-        """Do it again while the server is not there; what had worked for a while is a new outage."""
-        lost_at: float | None = None
+        """Do it again while the server is not there."""
+        patience = Patience()
         while True:
-            begun = time.monotonic()
             try:
                 return act()
-            except Unreachable:
-                now = time.monotonic()
-                if lost_at is None or now - begun > PATIENCE_SECONDS:
-                    lost_at = now
-                if self._closed or now - lost_at >= PATIENCE_SECONDS:
-                    raise
-                time.sleep(PAUSE_SECONDS)
+            except Unreachable as error:
+                patience.bear(error)
 
     def _start(self, act: Callable[[], None]) -> None:
         def run() -> None:
-            try:
-                act()
-            except Exception as error:
-                self._put(error)
+            with contextlib.suppress(_Left):
+                try:
+                    act()
+                except Exception as error:
+                    self._put(error)
 
         threading.Thread(target=run, daemon=True).start()
 
     def _put(self, item: Output | WorkloadEvent | _Over | Exception) -> None:
-        """Wait for room, unless nobody takes anything any more."""
+        """Wait for room."""
         while not self._closed:
             try:
                 return self._queue.put(item, timeout=1)
             except queue.Full:
                 continue
-        raise SystemExit  # ends this thread alone
+        raise _Left

@@ -35,18 +35,25 @@ class EventReader:
 class Reading:
     """An answer of events while it is read; `over` when the server has said that nothing follows."""
 
-    def __init__(self, server: str, status: int) -> None:
+    def __init__(self, server: str) -> None:
         self.over = False
-        self.good = 200 <= status < 300
         self._server = server
-        self._status = status
+        self._status = 0
         self._reader = EventReader()
+
+    @property
+    def good(self) -> bool:
+        """Whether the answer has begun, and is none of an error."""
+        return 200 <= self._status < 300
+
+    def begin(self, status: int) -> None:
+        self._status = status
 
     def refusal(self, headers: Mapping[str, str], body: bytes) -> StokerError:
         return error_in(self._server, Answer(self._status, headers, body))
 
     def broken_off(self) -> Unreachable:
-        return Unreachable(self._server, "it broke off in the middle of an answer")
+        return Unreachable(self._server, "it broke off in the middle of an answer", broke_off=True)
 
     def events(self, part: bytes) -> Iterator[ServerEvent]:
         for event in self._reader.feed(part):

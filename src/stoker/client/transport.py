@@ -18,6 +18,8 @@ from stoker.client.sse import Reading, ServerEvent
 from stoker.domain.errors import ErrorCode, StokerError
 
 CONNECT_SECONDS = 5.0
+LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=20)
+"""Whoever follows many pods holds as many connections; a limit here would wait for one of them to end."""
 
 
 class Destination(Struct):
@@ -50,6 +52,7 @@ class SyncCarrier:
             timeout=_timeout(timeout_seconds),
             transport=transport,
             mounts=unproxied(server),
+            limits=LIMITS,
             verify=server.startswith("https:"),  # plain HTTP saves the 50 ms of reading certificates
         )
         self._timeout_seconds = timeout_seconds
@@ -73,9 +76,10 @@ class SyncCarrier:
 
     def stream(self, request: Request, item: Callable[[ServerEvent], Any]) -> Iterator[Any]:
         """Each item as it arrives, until the server says that there is no more."""
+        reading = Reading(self.destination.server)
         try:
             with self._http.stream(**_opening(self.destination, request)) as response:
-                reading = Reading(self.destination.server, response.status_code)
+                reading.begin(response.status_code)
                 if not reading.good:
                     raise reading.refusal(response.headers, response.read())
                 for part in response.iter_bytes():
@@ -84,7 +88,7 @@ class SyncCarrier:
                     if reading.over:
                         return
         except httpx.TransportError as error:
-            raise Unreachable(self.destination.server, _reason(error)) from error
+            raise Unreachable(self.destination.server, _reason(error), broke_off=reading.good) from error
         raise reading.broken_off()
 
     def close(self) -> None:
@@ -118,6 +122,7 @@ class AsyncCarrier:
             timeout=_timeout(timeout_seconds),
             transport=transport,
             mounts=unproxied(server),
+            limits=LIMITS,
             verify=server.startswith("https:"),
         )
         self._timeout_seconds = timeout_seconds
@@ -144,9 +149,10 @@ class AsyncCarrier:
 
     async def stream(self, request: Request, item: Callable[[ServerEvent], Any]) -> AsyncIterator[Any]:
         """Each item as it arrives, until the server says that there is no more."""
+        reading = Reading(self.destination.server)
         try:
             async with self._http.stream(**_opening(self.destination, request)) as response:
-                reading = Reading(self.destination.server, response.status_code)
+                reading.begin(response.status_code)
                 if not reading.good:
                     raise reading.refusal(response.headers, await response.aread())
                 async for part in response.aiter_bytes():
@@ -155,7 +161,7 @@ class AsyncCarrier:
                     if reading.over:
                         return
         except httpx.TransportError as error:
-            raise Unreachable(self.destination.server, _reason(error)) from error
+            raise Unreachable(self.destination.server, _reason(error), broke_off=reading.good) from error
         raise reading.broken_off()
 
     async def close(self) -> None:

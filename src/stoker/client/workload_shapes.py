@@ -7,7 +7,7 @@ from typing import Self
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from stoker.client.exchange import Answer, Request, code_of
+from stoker.client.exchange import Answer, Request, code_of, safe_code
 from stoker.client.shapes import Shape
 from stoker.client.sse import ServerEvent
 from stoker.domain.clock import parse_rfc3339
@@ -151,6 +151,11 @@ class BatchFailure(Shape, frozen=True):
     workload_id: str
     error_code: str
     error_message: str
+
+    @classmethod
+    def of(cls, workload_id: str, error: StokerError) -> Self:
+        """One that was met one by one, in the shape of a batch."""
+        return cls(workload_id=workload_id, error_code=safe_code(error.code), error_message=error.message)
 
     @property
     def error(self) -> StokerError:

@@ -17,6 +17,7 @@ from stoker.domain.clock import Clock
 from stoker.domain.errors import StokerError
 from stoker.domain.names import Randomness
 from stoker.engines.base import Engine, Everything, Observation
+from stoker.engines.failpoints import failpoint
 from stoker.store import changes, nodes, pods, workloads
 from stoker.store.base import Store, Transaction
 from stoker.store.signal import Signal
@@ -25,6 +26,8 @@ IDLE_SECONDS = 30.0
 """The longest anything waits for a wake that was missed."""
 CHANGES_SECONDS = 1.0
 """How often changes that another process wrote are looked for."""
+LOOK_BACK = 1000
+"""How many of the last changes are gone through again at the start: a crash may have come before their effect."""
 AGAIN_SECONDS = 1.0
 
 log = logging.getLogger("stoker.controller")
@@ -51,7 +54,7 @@ class ClusterController:
         self._logs = LogCollector(store, engine, clock, log_limit_bytes)
         self._reconciler = Reconciler(store, engine, clock, self._logs, signal, randomness)
         self._queue_at: int | None = None
-        self._seen_change: int | None = None
+        self._changes: changes.Cursor | None = None
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -73,6 +76,8 @@ class ClusterController:
     async def _observe(self) -> None:
         async for report in self._engine.observe():
             touched = await self._store.write(lambda tx, r=report: self._record(tx, r))
+            if report.pods:
+                failpoint("controller.observed")
             self._note_pods(report)
             await self._reconciler.touch(*touched)
             await self._end_strays(report)
@@ -114,15 +119,14 @@ class ClusterController:
     async def _follow_changes(self) -> None:
         """Touch what was changed by anyone: a stop, an edit, a new workload."""
         with self._signal.listening() as listener:
-            seen = self._seen_change
-            if seen is None:
-                seen = self._seen_change = await self._store.peek(changes.last)
+            if self._changes is None:
+                self._changes = changes.Cursor(max(0, await self._store.peek(changes.last) - LOOK_BACK))
+            cursor = self._changes
             while True:
-                rows = await self._store.peek(lambda tx, after=seen: changes.since(tx, after))
+                rows = await self._store.peek(lambda tx: cursor.read(tx, self._clock.now()))
                 if not rows:
                     await listener.wait(CHANGES_SECONDS)
                     continue
-                seen = self._seen_change = rows[-1].seq
                 await self._reconciler.touch(*dict.fromkeys(row.workload_uid for row in rows))
                 self._queue_due.set()
 

@@ -65,7 +65,7 @@ def judge(workload: Workload, pods: Sequence[Pod], had: Set[str], now: int) -> S
         return End(tuple(pod for pod in alive if pod.uid not in had))
     if timed_out(workload, now):
         return Happened(TimedOut(now))
-    event = _ending(workload, pods, alive, now) if workload.kind.ends else _keeping(workload, pods, now)
+    event = (_ending if workload.kind.ends else _keeping)(workload, pods, alive, now)
     if event is not None:
         return Happened(event)
     if followed := predecessors(workload, alive):
@@ -97,14 +97,9 @@ def next_look(workload: Workload, now: int) -> int | None:
 
 def _ending(workload: Workload, pods: Sequence[Pod], alive: Sequence[Pod], now: int) -> Event | None:
     """Of something that ends: one failing pod fails the gang, and all have to succeed."""
-    left = bool(alive)
-    failed = next((pod for pod in pods if pod.phase is PodPhase.FAILED), None)
-    if failed is not None:
-        return PodsEnded(now, False, why(failed), left)
-    lost = next((pod for pod in pods if pod.phase is PodPhase.LOST), None)
-    if lost is not None:
-        return PodsLost(now, why(lost), left)
-    if not left and pods:
+    if (event := _broken(pods, alive, now)) is not None:
+        return event
+    if not alive and pods:
         return PodsEnded(now, True, "every pod exited with code 0")
     up = bool(alive) and all(pod.phase is PodPhase.RUNNING for pod in alive)
     if up and workload.phase is not Phase.RUNNING:
@@ -112,8 +107,20 @@ def _ending(workload: Workload, pods: Sequence[Pod], alive: Sequence[Pod], now: 
     return None
 
 
-def _keeping(workload: Workload, pods: Sequence[Pod], now: int) -> Event | None:
+def _broken(pods: Sequence[Pod], alive: Sequence[Pod], now: int) -> Event | None:
+    """Of pods that belong together: what became of the first that failed, or was lost."""
+    left = bool(alive)
+    failed = next((pod for pod in pods if pod.phase is PodPhase.FAILED), None)
+    if failed is not None:
+        return PodsEnded(now, False, why(failed), left)
+    lost = next((pod for pod in pods if pod.phase is PodPhase.LOST), None)
+    return PodsLost(now, why(lost), left) if lost is not None else None
+
+
+def _keeping(workload: Workload, pods: Sequence[Pod], alive: Sequence[Pod], now: int) -> Event | None:
     """Of something that is kept up: all of the present revision have to be ready."""
+    if not workload.kind.rolls and (event := _broken(pods, alive, now)) is not None:
+        return event  # the pods of what rolls are replaced one by one, but these have to queue again
     up = [pod for pod in latest(pods, workload.revision) if pod.phase is PodPhase.RUNNING and pod.ready]
     settled = len(up) == workload.spec.replicas == sum(not pod.phase.ended for pod in pods)
     if settled and workload.phase is not Phase.RUNNING:
@@ -129,4 +136,6 @@ def why(pod: Pod) -> str:
         return pod.message or f"pod {pod.name} was lost with its node"
     if pod.signal:
         return f"pod {pod.name} was killed by signal {pod.signal} (exit code {128 + pod.signal}); {pod.message}"
+    if pod.exit_code is None:
+        return f"pod {pod.name} could not be started; {pod.message}"
     return f"pod {pod.name} exited with code {pod.exit_code}"

@@ -27,6 +27,7 @@ def record_pods(transaction: Transaction, seen: Iterable[PodSeen], at: int) -> s
             signal=report.signal,
             message=report.message,
             restarts=report.restarts,
+            port=report.port or pod.port,
             started_at=report.started_at if report.started_at is not None else pod.started_at,
             ended_at=_end(report, at),
         )

@@ -11,11 +11,14 @@ from stoker.domain.clock import Clock
 from stoker.domain.lifecycle import DependencyFailed, Event, Preempted, transition
 from stoker.domain.names import Randomness
 from stoker.domain.placement import UnderWay, missing_ranks
+from stoker.engines.failpoints import failpoint
 from stoker.scheduler import Plan, plan
 from stoker.scheduler.view import snapshot
 from stoker.store import workloads
 from stoker.store.base import Store, Transaction
 from stoker.store.under_way import read_cluster
+
+REASONS_AT_ONCE = 2_000
 
 log = logging.getLogger("stoker.queue")
 
@@ -43,6 +46,8 @@ class QueueLoop:
             return Outcome((), None)
         made = await asyncio.to_thread(plan, view) if len(view.waiting) > 500 else plan(view)
         touched = await self._store.write(lambda tx: self._write(tx, cluster, made, now))
+        if touched:
+            failpoint("controller.dispatched")
         due = [each.not_before for each in view.waiting if each.not_before is not None and each.not_before > now]
         return Outcome(tuple(touched), min(due) if due else None)
 
@@ -80,6 +85,11 @@ def _go_through(transaction: Transaction, cluster: UnderWay, uid: str, event: Ev
 
 
 def _new_reasons(cluster: UnderWay, made: Plan) -> Mapping[str, str]:
-    """The reasons that are not what is already written."""
-    said = {uid: wait.reason.sentence() for uid, wait in made.waits.items()}
+    """The reasons that are not what is already written; of very many, first of those that have none."""
+    names = {uid: workload.slug for uid, workload in cluster.workloads.items()}
+    if len(made.waits) <= REASONS_AT_ONCE:
+        asked = list(made.waits)
+    else:
+        asked = [uid for uid in made.waits if not cluster.workloads[uid].waiting][:REASONS_AT_ONCE]
+    said = {uid: made.waits[uid].reason.sentence(names) for uid in asked}
     return {uid: words for uid, words in said.items() if cluster.workloads[uid].waiting != words}

@@ -23,6 +23,7 @@ from stoker.domain.names import Randomness
 from stoker.domain.node import Node
 from stoker.domain.workload import Pod, Workload
 from stoker.engines.base import Engine
+from stoker.engines.failpoints import failpoint
 from stoker.store import nodes, pods, workloads
 from stoker.store.base import Store, Transaction
 from stoker.store.signal import Signal
@@ -120,7 +121,7 @@ class Reconciler:
                     if not await self._end(workload, never_had):
                         return
                 case LetGo():
-                    await self._let_go(state)
+                    await self._let_go(workload)
                     return
                 case None:
                     return
@@ -131,6 +132,7 @@ class Reconciler:
         if not wanted or self._started.get(workload.uid) == version:
             return
         await self._engine.apply(order_of(workload, wanted, state.nodes))
+        failpoint("controller.applied")
         self._started[workload.uid] = version
 
     async def _end(self, workload: Workload, never_had: Sequence[Pod]) -> bool:
@@ -138,6 +140,7 @@ class Reconciler:
         if self._ended.get(workload.uid) == workload.attempt and not never_had:
             return False
         there = await self._engine.remove(workload.uid, workload.attempt, GRACE_SECONDS)
+        failpoint("controller.removed")
         self._ended[workload.uid] = workload.attempt
         unknown = [pod for pod in never_had if pod.uid not in there]
         if unknown:
@@ -145,16 +148,20 @@ class Reconciler:
             await self._store.write(lambda tx: record_missing(tx, unknown, at, "it was ended before it began"))
         return bool(unknown)
 
-    async def _let_go(self, state: State) -> None:
-        workload = state.workload
+    async def _let_go(self, workload: Workload) -> None:
+        """Keep what its pods printed, of every attempt, and then let the engine forget them."""
         self._started.pop(workload.uid, None)
         self._ended.pop(workload.uid, None)
-        held = [pod for pod in state.pods if pod.uid in self.had]
-        if held:
-            await self._logs.finish(held)
-            await self._engine.forget(workload.uid, workload.attempt)
         if workload.deleted_at is not None:
             await self._engine.discard(workload.slug)
+        every = await self._store.read(lambda tx: pods.of_workload(tx, workload.uid))
+        held = [pod for pod in every if pod.uid in self.had]
+        if held:
+            await self._logs.finish(held)
+            failpoint("controller.logs-kept")
+            for attempt in sorted({pod.attempt for pod in held}):
+                await self._engine.forget(workload.uid, attempt)
+            failpoint("controller.forgotten")
 
 
 def _state(transaction: Transaction, uid: str) -> State | None:

@@ -7,6 +7,8 @@ from msgspec import Struct
 from stoker.domain.resources import MILLI, Resources
 
 DEFAULT_POOL = "default"
+CONTAINED = "stoker.contained"
+"""The label of a node that says whether jobs on it are kept from the platform: `true` or `false`."""
 
 
 class Device(Struct, frozen=True):

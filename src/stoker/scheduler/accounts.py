@@ -1,7 +1,7 @@
 """What each workspace uses of its quota.
 
-`used` is all that is held or planned; `leaving` the part of it that is on its way out; `planned` the part that this
-plan adds. Only what a workload asks for is compared: a workspace that borrows GPUs may still start a CPU job.
+`used` is all that is held or planned; `kept` what stays of it once those who leave have left; `planned` the part that
+this plan adds. Only what a workload asks for is compared: a workspace that borrows GPUs may still start a CPU job.
 """
 
 from stoker.domain.identity import Quota
@@ -13,18 +13,22 @@ EVERYTHING = Resources(1, 1, 1)
 
 
 class Account:
-    __slots__ = ("leaving", "limit", "planned", "quota", "used")
+    __slots__ = ("kept", "limit", "planned", "quota", "used")
 
-    def __init__(
-        self, quota: Quota, used: Resources = NONE, leaving: Resources = NONE, planned: Resources = NONE
-    ) -> None:
+    def __init__(self, quota: Quota, used: Resources = NONE, kept: Resources = NONE) -> None:
         self.set_quota(quota)
         self.used = used
-        self.leaving = leaving
-        self.planned = planned
+        self.kept = kept
+        self.planned = NONE
 
     def copy(self) -> "Account":
-        return Account(self.quota, self.used, self.leaving, self.planned)
+        return Account(self.quota, self.used, self.kept)
+
+    def plan(self, asked: Resources) -> None:
+        """Count on a workload that is to start, now or later."""
+        self.used += asked
+        self.kept += asked
+        self.planned += asked
 
     def set_quota(self, quota: Quota) -> None:
         self.quota = quota
@@ -34,13 +38,13 @@ class Account:
         """Whether this much more stays inside the quota now."""
         return _within(ask, self.used, self.limit)
 
-    def within_later(self, ask: Resources, freed: Resources = NONE) -> bool:
+    def within_later(self, ask: Resources, freed: Resources | None = None) -> bool:
         """The same once all that leaves has left, and `freed` besides."""
-        return _within(ask, self.used - self.leaving - freed, self.limit)
+        return _within(ask, self.kept - freed if freed else self.kept, self.limit)
 
     def excess(self) -> Resources:
         """What is placed and stays, over the quota; less than nothing where there is quota left."""
-        return self.used - self.leaving - self.planned - self.limit
+        return self.kept - self.planned - self.limit
 
     @property
     def is_over(self) -> bool:

@@ -37,11 +37,16 @@ def _entry(desk: Desk, turn: Turn, workspace_id: int) -> tuple[tuple[object, ...
 
 def _serve(desk: Desk, turn: Turn) -> None:
     """Go along the line until something starts, is promised room, or has to let other workspaces go first."""
+    account, line = turn.account, turn.line
     while not turn.over:
-        if turn.next_borrows() and not turn.borrowing:
-            return
-        waiting, shape = turn.waiting, turn.shape
-        may = shape.preemptible or turn.account.within(shape.total)
+        shape = line.shapes[turn.at]
+        if shape.preemptible:
+            if not turn.borrowing and not account.within_later(shape.total):
+                return
+            may = True
+        else:
+            may = account.within(shape.total)
+        waiting = line.waiting[turn.at]
         nodes = search(desk, When.NOW, waiting, shape) if may else None
         if nodes is not None:
             desk.start(waiting, nodes)

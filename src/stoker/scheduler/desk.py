@@ -6,7 +6,7 @@ now. All of it only shrinks, but for `later` when somebody is asked to leave.
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from enum import Enum
 
 from stoker.domain.resources import NONE, Resources
@@ -36,9 +36,10 @@ class Desk:
         self.accounts = {workspace_id: account.copy() for workspace_id, account in holders.accounts.items()}
         self.yielding = holders.yielding.copy()
         self.leavers: dict[str, set[str]] = {}
+        self.leaving: dict[int, set[str]] = {}
         self.started: dict[str, tuple[str, ...]] = {}
         self.preempted: dict[str, str] = {}
-        self.promised: dict[str, tuple[str, ...]] = {}
+        self.promised: dict[str, tuple[tuple[str, ...], bool]] = {}
         self.refusals = Refusals()
         self._own: dict[tuple[int, int], tuple[Row, Resources]] = {}
         self._over: dict[int, Row] | None = None
@@ -94,9 +95,9 @@ class Desk:
             if self.later is not self.now:
                 self.later.set_room(name, later)
         self.started[waiting.uid] = tuple(nodes)
-        self._plan(waiting)
+        self.accounts[waiting.workspace_id].plan(each * waiting.replicas)
 
-    def promise(self, waiting: Waiting, nodes: Sequence[str], victims: Iterable[Placed]) -> None:
+    def promise(self, waiting: Waiting, nodes: Sequence[str]) -> None:
         """Keep room on these nodes for a workload that starts when others have left."""
         each = waiting.each
         for name, pods in Counter(nodes).items():
@@ -105,15 +106,24 @@ class Desk:
                 later = take_on(later, each, device_for(later, each, self._next()))
             self.later.set_room(name, later)
             self.now.set_room(name, both(self.now.rooms[name], later))
-        awaited = {victim.uid for victim in victims}.union(*(self.leavers.get(name, ()) for name in nodes))
-        self.promised[waiting.uid] = tuple(sorted(awaited))
-        self._plan(waiting)
+        account, asked = self.accounts[waiting.workspace_id], each * waiting.replicas
+        self.promised[waiting.uid] = (tuple(nodes), account.within(asked))
+        account.plan(asked)
+
+    def awaited(self, waiting: Waiting) -> tuple[str, ...]:
+        """Who has to leave before a promise is kept: those on its nodes, and, if its workspace has used up its
+        quota, those of its workspace."""
+        nodes, inside = self.promised[waiting.uid]
+        found = {uid for name in nodes for uid in self.leavers.get(name, ())}
+        if not inside:
+            found.update(self.leaving.get(waiting.workspace_id, ()))
+        return tuple(sorted(found))
 
     def preempt(self, victim: Placed, for_uid: str) -> None:
         """Have a workload leave."""
         self.preempted[victim.uid] = for_uid
         held, workspace_id = held_by(victim), victim.workspace_id
-        self.accounts[workspace_id].leaving += held
+        self.accounts[workspace_id].kept -= held
         row = self.yielding[workspace_id]
         if row is self.holders.yielding[workspace_id]:
             row = self.yielding[workspace_id] = row.copy()
@@ -126,16 +136,11 @@ class Desk:
     def _vacate(self, placed: Placed) -> None:
         if self.later is self.now:
             self.later = self.now.copy()
+        self.leaving.setdefault(placed.workspace_id, set()).add(placed.uid)
         for name, device in pods_of(placed):
             if name in self.later.rooms:
                 self.later.set_room(name, give(self.later.rooms[name], placed.each, device))
                 self.leavers.setdefault(name, set()).add(placed.uid)
-
-    def _plan(self, waiting: Waiting) -> None:
-        account = self.accounts[waiting.workspace_id]
-        asked = waiting.each * waiting.replicas
-        account.used += asked
-        account.planned += asked
 
     def _next(self) -> int:
         self._fresh -= 1

@@ -80,21 +80,21 @@ class AskLess(Struct, frozen=True, tag_field="edit", tag="ask_less"):
 Edit = AnyNode | OtherPool | MakePreemptible | RaisePriority | FewerReplicas | AskLess
 
 
-def size(edit: Edit, waiting: Waiting) -> float:
+def size(edit: Edit, waiting: Waiting) -> tuple[float, int, str]:
     """How large a change it is: below 1 if all that was asked for stays, else 1 and the part that is cut."""
     match edit:
         case AnyNode():
-            return 0.1
-        case OtherPool():
-            return 0.2
+            return 0.1, 0, ""
+        case OtherPool(pool):
+            return 0.2, 0, pool
         case MakePreemptible():
-            return 0.3
-        case RaisePriority():
-            return 0.4
+            return 0.3, 0, ""
+        case RaisePriority(priority):
+            return 0.4, priority, ""
         case FewerReplicas(replicas):
-            return 2 - replicas / waiting.replicas
+            return 2 - replicas / waiting.replicas, 0, ""
         case AskLess(resource, each):
-            return 2 - each / resource.of(waiting.each)
+            return 2 - each / resource.of(waiting.each), 1, resource
 
 
 def kept_whole(waiting: Waiting, pools: Iterable[str]) -> Iterator[Edit]:

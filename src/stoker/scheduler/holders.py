@@ -75,9 +75,10 @@ class Holders:
         self.placed[placed.uid] = placed
         account.used += held
         if placed.leaving:
-            account.leaving += held
             self.leaving[placed.uid] = placed
-        elif placed.preemptible:
+            return
+        account.kept += held
+        if placed.preemptible:
             insort(self.yielding.setdefault(placed.workspace_id, []), offer_of(placed))
 
     def _remove(self, uid: str) -> Placed | None:
@@ -87,9 +88,10 @@ class Holders:
         held, account = held_by(placed), self.account(placed.workspace_id)
         account.used -= held
         if placed.leaving:
-            account.leaving -= held
             del self.leaving[uid]
-        elif placed.preemptible:
+            return placed
+        account.kept -= held
+        if placed.preemptible:
             row = self.yielding[placed.workspace_id]
             del row[bisect_left(row, offer_of(placed))]
         return placed

@@ -8,7 +8,7 @@ None of this can go in circles: what leaves for another workspace was over its q
 room is idle, after all that is inside its quota; what leaves in its own workspace has a lower priority.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import merge
 
 from stoker.domain.resources import NONE, Resources
@@ -28,10 +28,10 @@ PODS_PER_NODE = 4
 def make_room(desk: Desk, waiting: Waiting, shape: Shape) -> bool:
     """Promise a workload the room of those who leave, and have others leave if that is not enough."""
     account = desk.accounts[waiting.workspace_id]
-    if account.within_later(shape.total) and (desk.later is not desk.now or account.leaving != NONE):
+    if account.within_later(shape.total) and (desk.later is not desk.now or account.kept != account.used):
         nodes = search(desk, When.LATER, waiting, shape)
         if nodes is not None:
-            desk.promise(waiting, nodes, _own_leaving(desk, waiting))
+            desk.promise(waiting, nodes)
             return True
     where = (waiting.workspace_id, shape.priority, shape.pools, shape.tolerate_all)
     named = bool(shape.specified_nodes)
@@ -44,7 +44,7 @@ def make_room(desk: Desk, waiting: Waiting, shape: Shape) -> bool:
         return False
     for victim in victims:
         desk.preempt(victim, waiting.uid)
-    desk.promise(waiting, search(desk, When.LATER, waiting, shape) or (), victims)
+    desk.promise(waiting, search(desk, When.LATER, waiting, shape) or ())
     return True
 
 
@@ -118,12 +118,3 @@ def needed(chosen: Sequence[Offer], need: Need, account: Account | None, shape: 
             need.without(placed)
             kept.append(placed)
     return kept[::-1]
-
-
-def _own_leaving(desk: Desk, waiting: Waiting) -> Iterator[Placed]:
-    """What leaves in a workload's own workspace, where it has to wait for the quota and not for room."""
-    if not desk.accounts[waiting.workspace_id].within(waiting.each * waiting.replicas):
-        placed = desk.holders.placed
-        for uid in (*desk.holders.leaving, *desk.preempted):
-            if placed[uid].workspace_id == waiting.workspace_id:
-                yield placed[uid]

@@ -6,8 +6,8 @@ goes past it; what names its nodes is skipped without holding up others. What is
 
 from stoker.domain.identity import QueuePolicy
 from stoker.scheduler.accounts import Account
-from stoker.scheduler.line import ASLEEP, Line, Shape
-from stoker.scheduler.snapshot import Queue, Waiting
+from stoker.scheduler.line import ASLEEP, Line
+from stoker.scheduler.snapshot import Queue
 
 LOWEST = -(1 << 62)
 Key = tuple[bool, bool, bool, float, int, int, str]
@@ -47,23 +47,11 @@ class Turn:
     def over(self) -> bool:
         return self.at >= len(self.line.keys) or self.stopped_at is not None
 
-    @property
-    def waiting(self) -> Waiting:
-        return self.line.waiting[self.at]
-
-    @property
-    def shape(self) -> Shape:
-        return self.line.shapes[self.at]
-
-    def next_borrows(self) -> bool:
-        """Whether the next one would be there on room that its workspace is not owed."""
-        shape = self.shape
-        return shape.preemptible and not self.account.within_later(shape.total)
-
     def key(self, share: float) -> Key:
         """The smaller, the sooner the workspace is served."""
+        shape = self.line.shapes[self.at]
         rank, priority, fresh, submitted_at, uid = self.line.keys[self.at]
-        self.borrowing = self.next_borrows()
+        self.borrowing = shape.preemptible and not self.account.within_later(shape.total)
         return (self.borrowing, rank != 0, fresh, share, priority, submitted_at, uid)
 
     def go_on(self) -> None:
@@ -74,11 +62,11 @@ class Turn:
 
     def pass_by(self, promised: bool) -> None:
         """The next one has not started; when it was promised room, others of its shape may still be."""
-        shape = self.shape
         if self.fifo:
             self.stopped_at = self.at
             return
-        if not shape.specified_nodes and shape.priority > self.barrier:
+        shape = self.line.shapes[self.at]
+        if shape.priority > self.barrier and not shape.specified_nodes:
             self.barrier = shape.priority
             self.barriers.append((self.at, shape.priority, self.line.keys[self.at][4]))
         if not promised:

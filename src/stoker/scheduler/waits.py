@@ -59,7 +59,7 @@ class Waits(Mapping[str, Wait]):
             if at < position and priority > waiting.priority:
                 return BehindPriority(uid, priority)
         if waiting.uid in self._desk.promised:
-            return Preempting(self._desk.promised[waiting.uid])
+            return Preempting(self._desk.awaited(waiting))
         return self._shortage(turn, waiting)
 
     def _shortage(self, turn: Turn, waiting: Waiting) -> Reason:

@@ -47,6 +47,7 @@ class Fleet:
             data_dir,
             gpus=None if settings.gpus < 0 else settings.gpus,
             mode=ContainmentMode(settings.containment),
+            hidden=tuple(Path(file) for file in (settings.tls_key,) if file),
             clock=self._clock,
         )
         self._engines[cluster.id] = engine

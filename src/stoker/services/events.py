@@ -29,20 +29,26 @@ class Events:
         store = self._context.store
         uid = (await store.peek(lambda tx: visible(tx, actor, ref))).workload.uid if ref else ""
         seen = await store.peek(changes.last) if after is None else after
+        cursor = changes.Cursor(seen)
         with self._context.signal.listening() as listener:
             while True:
-                rows, names = await store.read(lambda tx, s=seen: _read(tx, s, uid))
+                rows, names = await store.read(lambda tx, s=seen: self._read(tx, uid, s, cursor))
                 for row in rows:
                     if actor.admin or row.workspace_id in actor.memberships:
                         yield Event(row, names.get(row.workspace_id, ""))
                 if rows:
-                    seen = rows[-1].seq
+                    seen = max(seen, rows[-1].seq)
                     continue
                 yield None
                 await listener.wait(QUIET_SECONDS)
 
-
-def _read(transaction: Transaction, after: int, uid: str) -> tuple[list[ChangeRow], Mapping[int, str]]:
-    rows = changes.of_workload(transaction, uid, after) if uid else changes.since(transaction, after)
-    found = (workspaces.get(transaction, workspace_id) for workspace_id in {row.workspace_id for row in rows})
-    return rows, {workspace.id: workspace.name for workspace in found if workspace}
+    def _read(
+        self, transaction: Transaction, uid: str, after: int, cursor: changes.Cursor
+    ) -> tuple[list[ChangeRow], Mapping[int, str]]:
+        """New changes of a workload, or of all, and the names of their workspaces."""
+        if uid:
+            rows = changes.of_workload(transaction, uid, after)
+        else:
+            rows = cursor.read(transaction, self._context.clock.now())
+        found = (workspaces.get(transaction, workspace_id) for workspace_id in {row.workspace_id for row in rows})
+        return rows, {workspace.id: workspace.name for workspace in found if workspace}

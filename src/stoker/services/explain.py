@@ -14,7 +14,7 @@ from stoker.services.workloads import visible
 from stoker.store.base import Transaction
 from stoker.store.under_way import read_cluster
 
-PRIORITIES = (25, 40, 65, 80, 90, 125, 150)
+PRIORITIES = (80, 125, 150)
 
 
 class InTheWay(Struct, frozen=True):

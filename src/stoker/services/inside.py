@@ -34,9 +34,20 @@ class Inside:
     async def containers(self, actor: Actor, ref: str, pod_ref: str) -> Containers:
         """The containers of a pod, and the shells that can be run in it now."""
         workload, pod = await self._context.store.peek(lambda tx: _pod(tx, actor, ref, pod_ref))
-        held = not pod.phase.ended
-        shells = await self._reach.shells(workload.cluster_id, pod.uid) if held else []
-        return Containers([main_container(workload.kind)], shells)
+        return Containers(_containers(workload), [] if pod.phase.ended else await self._shells(workload, pod))
+
+    async def container_names(self, actor: Actor, ref: str, pod_ref: str) -> list[str]:
+        """The same without the shells: the pod itself is not asked."""
+        workload, _ = await self._context.store.peek(lambda tx: _pod(tx, actor, ref, pod_ref))
+        return _containers(workload)
+
+    async def _shells(self, workload: Workload, pod: Pod) -> list[str]:
+        try:
+            return await self._reach.shells(workload.cluster_id, pod.uid)
+        except StokerError as error:
+            if error.code is not ErrorCode.NOT_FOUND:
+                raise
+            return []  # it has a place and is about to begin
 
     async def service(self, actor: Actor, ref: str) -> ServicePlace:
         workload = (await self._context.store.peek(lambda tx: visible(tx, actor, ref))).workload
@@ -68,6 +79,10 @@ class Inside:
 def main_container(kind: Kind) -> str:
     """What the container that does the work is called."""
     return "pytorch" if kind in {Kind.PYTORCH_JOB, Kind.AUTHORING} else "main"
+
+
+def _containers(workload: Workload) -> list[str]:
+    return [main_container(workload.kind)]
 
 
 def _pod(transaction: Transaction, actor: Actor, ref: str, pod_ref: str) -> tuple[Workload, Pod]:

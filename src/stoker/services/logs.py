@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from stoker.domain.errors import not_found
 from stoker.domain.permissions import Actor
-from stoker.domain.reach import Reach
+from stoker.domain.reach import LogLine, Reach
 from stoker.domain.workload import Pod, Workload
 from stoker.services.context import Context
 from stoker.services.workloads import visible
@@ -18,6 +18,9 @@ from stoker.store.log_chunks import Line
 
 LIVE = 200_000
 """The most lines that are asked of a pod at once."""
+ROUNDS = 32
+"""How often a pod is asked for more before what it printed meanwhile is left for the next time."""
+END = 1 << 62
 FOLLOW_SECONDS = 0.2
 
 
@@ -47,10 +50,23 @@ class Hit(Struct, frozen=True):
 
 
 class Found(Struct, frozen=True):
+    """`kept` is how far the store has the log, `live` what the pod has printed after that."""
+
     workload: Workload
     pod: Pod
     lines: list[Line]
-    position: int
+    kept: int
+    live: list[LogLine]
+
+
+class Mark(Struct):
+    """How far a log was read: the time of the last line, and how many lines in a row have that time."""
+
+    at: int = 0
+    count: int = 0
+
+    def move(self, at: int) -> None:
+        self.at, self.count = at, self.count + 1 if at == self.at else 1
 
 
 class Logs:
@@ -61,7 +77,7 @@ class Logs:
     async def read(self, actor: Actor, ref: str, pod_ref: str, query: LogQuery) -> Found:
         """The last lines of a pod, oldest first. They stay when the pod has gone."""
         workload, pod, position = await self._context.store.read(lambda tx: _find(tx, actor, ref, pod_ref, query))
-        live = await self._reach.tail(workload.cluster_id, pod.uid, position, LIVE)
+        live = await self._live(workload, pod, position)
         if not live:  # it may have been written, and let go of, since the position was read
             position = await self._context.store.peek(lambda tx: log_chunks.collected_up_to(tx, pod.uid))
         recent = [(line.at, line.text) for line in live if line.at >= query.since]
@@ -70,7 +86,7 @@ class Logs:
             wanted = query.tail - len(matching)
             kept = await self._context.store.read(lambda tx: _kept(tx, pod.uid, query, position, wanted))
             matching = [*kept, *matching]
-        return Found(workload, pod, matching[-query.tail :], live[-1].position if live else position)
+        return Found(workload, pod, matching[-query.tail :], position, live)
 
     async def search(self, actor: Actor, ref: str, query: SearchQuery) -> list[Hit]:
         """The last lines, over all pods and in the order of time, that hold a text."""
@@ -89,22 +105,43 @@ class Logs:
         return hits[-query.limit :]
 
     async def follow(self, actor: Actor, ref: str, pod_ref: str, query: LogQuery) -> AsyncIterator[Line]:
-        """The last lines, and then every new one until the pod has ended."""
-        found = await self.read(actor, ref, pod_ref, query)
+        """The last lines, and then every new one until the pod has ended. What cannot be followed is told at once."""
+        return self._follow(await self.read(actor, ref, pod_ref, query), query)
+
+    async def _follow(self, found: Found, query: LogQuery) -> AsyncIterator[Line]:
         for line in found.lines:
             yield line
-        position, uid = found.position, found.pod.uid
+        uid, store = found.pod.uid, self._context.store
+        mark = await store.read(lambda tx: _mark(tx, uid, found.kept))
+        for each in found.live:
+            mark.move(each.at)
+        position = found.live[-1].position if found.live else found.kept
         while True:
-            pod = await self._context.store.peek(lambda tx: pods.get(tx, uid))
+            pod = await store.peek(lambda tx: pods.get(tx, uid))
             fresh = await self._reach.tail(found.workload.cluster_id, uid, position, LIVE)
-            for line in fresh:
-                position = line.position
-                if _matches((line.at, line.text), query.text):
-                    yield line.at, line.text
+            for each in fresh:
+                position = each.position
+                mark.move(each.at)
+                if _matches((each.at, each.text), query.text):
+                    yield each.at, each.text
             if not fresh:
                 if pod is None or pod.phase.ended:
-                    return
+                    break
                 await asyncio.sleep(FOLLOW_SECONDS)
+        for line in await store.read(lambda tx: _after(tx, uid, mark)):
+            if _matches(line, query.text):
+                yield line
+
+    async def _live(self, workload: Workload, pod: Pod, position: int) -> list[LogLine]:
+        """What a pod has printed from a position on."""
+        lines: list[LogLine] = []
+        for _ in range(ROUNDS):
+            fresh = await self._reach.tail(workload.cluster_id, pod.uid, position, LIVE)
+            if not fresh:
+                break
+            lines += fresh
+            position = fresh[-1].position
+        return lines
 
 
 def _find(transaction: Transaction, actor: Actor, ref: str, pod_ref: str, query: LogQuery) -> tuple[Workload, Pod, int]:
@@ -123,6 +160,23 @@ def _kept(transaction: Transaction, pod_uid: str, query: LogQuery, position: int
         line for line in log_chunks.backwards(transaction, pod_uid, query.since, position) if _matches(line, query.text)
     )
     return list(itertools.islice(lines, wanted))[::-1]
+
+
+def _mark(transaction: Transaction, pod_uid: str, position: int) -> Mark:
+    """The end of what is kept up to a position."""
+    mark = Mark()
+    for at, _ in log_chunks.backwards(transaction, pod_uid, 0, position):
+        if mark.count and at != mark.at:
+            break
+        mark.move(at)
+    return mark
+
+
+def _after(transaction: Transaction, pod_uid: str, mark: Mark) -> list[Line]:
+    """What is kept after a mark: the end of a pod that was let go of before it was read from the pod itself."""
+    lines = list(log_chunks.backwards(transaction, pod_uid, mark.at, END))[::-1]
+    same = [line for line in lines if line[0] == mark.at]
+    return same[mark.count :] + [line for line in lines if line[0] > mark.at]
 
 
 def _matches(line: Line, text: str) -> bool:

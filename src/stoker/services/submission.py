@@ -6,13 +6,17 @@ from msgspec import UNSET, Struct, UnsetType, structs
 
 from stoker.domain.errors import ErrorCode, StokerError, bad_request
 from stoker.domain.identity import Quota
-from stoker.domain.node import Node
+from stoker.domain.node import CONTAINED, Node
+from stoker.domain.permissions import Actor
 from stoker.domain.resources import MILLI, Resources
+from stoker.domain.settings import LocalTrust
 from stoker.domain.workload import Kind, Spec, Workload
 from stoker.scheduler import never_fits
 
 URGENT = 150
 """From this priority on, a workspace manager has to ask."""
+WITHOUT_IMAGES = frozenset({"local"})
+"""Engines that run scripts: no image brings a command of its own."""
 
 
 class NewWorkload(Struct, frozen=True, kw_only=True):
@@ -77,6 +81,14 @@ def changed_spec(workload: Workload, edit: WorkloadEdit) -> Spec:
     return with_nodes(structs.replace(spec, resources=Resources(**resources), **fields))
 
 
+def check_script(spec: Spec, kind: Kind, engine: str) -> None:
+    """Where there are no images there must be a script; only an Authoring waits for somebody to come."""
+    if not spec.entry_point and kind is not Kind.AUTHORING and engine in WITHOUT_IMAGES:
+        raise bad_request(
+            "entryPoint", "it is required in this cluster, which has no images whose own command could be run."
+        )
+
+
 def check_spec(spec: Spec, nodes: Iterable[Node], quota: Quota) -> None:
     """Refuse what cannot be right, and what can never fit."""
     known = {node.name: node for node in nodes}
@@ -90,6 +102,18 @@ def check_spec(spec: Spec, nodes: Iterable[Node], quota: Quota) -> None:
     reason = never_fits(spec.resources, spec.replicas, spec.specified_nodes, tuple(known.values()), quota)
     if reason is not None:
         raise StokerError(ErrorCode.NEVER_FITS, reason.sentence())
+
+
+def check_trust(actor: Actor, nodes: Iterable[Node], trust: LocalTrust) -> None:
+    """Where jobs can reach the platform itself, only admins may run them, unless everyone is trusted."""
+    if actor.admin or trust is LocalTrust.SHARED:
+        return
+    if any(node.labels.get(CONTAINED) == "false" for node in nodes):
+        raise StokerError(
+            ErrorCode.NOT_ALLOWED,
+            "Not allowed: this machine cannot keep jobs from the platform, so only admins may run jobs on it.",
+            hint="Ask an admin to see what `stoker check` says about local jobs.",
+        )
 
 
 def _some(names: Iterable[str], most: int = 5) -> str:

@@ -3,7 +3,7 @@
 Only the intent is written here; a controller makes it true.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from msgspec import Struct, structs
 
@@ -23,17 +23,27 @@ from stoker.domain.lifecycle import (
 from stoker.domain.listing import Listing, Window, WorkloadQuery
 from stoker.domain.names import check_slug, new_uuid
 from stoker.domain.permissions import Action, Actor, Target
-from stoker.domain.workload import Condition, Pod, Workload
+from stoker.domain.workload import Condition, ConditionType, Pod, Workload
 from stoker.services.context import Context, authorise, record
 from stoker.services.once import Once, only_once
-from stoker.services.submission import URGENT, NewWorkload, WorkloadEdit, changed_spec, check_spec, with_nodes
-from stoker.store import nodes, pods, workload_list, workloads, workspaces
+from stoker.services.submission import (
+    URGENT,
+    NewWorkload,
+    WorkloadEdit,
+    changed_spec,
+    check_script,
+    check_spec,
+    check_trust,
+    with_nodes,
+)
+from stoker.store import clusters, nodes, pods, workload_list, workloads, workspaces
 from stoker.store.base import Transaction
 from stoker.store.workload_list import Entry
 
 SLUG_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 SLUG_NAME = 45
 SLUG_TAIL = 5
+EDITED = {"priority": "priority", "timeout_seconds": "timeout", "max_retry": "number of retries"}
 
 
 class Detail(Struct, frozen=True):
@@ -81,9 +91,14 @@ class Workloads:
         """Everything a create checks, and nothing of what it writes."""
 
         def query(transaction: Transaction) -> Verdict:
-            workload = self._accepted(transaction, actor, new)
-            ahead = workload_list.queue_places(transaction, {workload.workspace_id})
-            return Verdict(True, "It would be accepted.", len(ahead) + 1)
+            try:
+                workload = self._accepted(transaction, actor, new)
+            except StokerError as error:
+                if error.code is not ErrorCode.NEVER_FITS:
+                    raise
+                return Verdict(False, error.message, 0)
+            ahead = workload_list.ahead_of(transaction, workload.workspace_id, workload.priority)
+            return Verdict(True, "It would be accepted.", ahead + 1)
 
         return await self._context.store.read(query)
 
@@ -93,6 +108,8 @@ class Workloads:
         seen = structs.replace(query, workspace_ids=None if actor.admin else tuple(sorted(actor.memberships)))
 
         def read(transaction: Transaction) -> Listing[Row]:
+            if query.cluster and clusters.find(transaction, query.cluster) is None:
+                raise not_found("cluster", query.cluster)
             found = workload_list.browse(transaction, seen, window, self._context.clock.now())
             waiting = {entry.workload.workspace_id for entry in found.items if entry.workload.phase.queued}
             places = workload_list.queue_places(transaction, waiting)
@@ -123,8 +140,9 @@ class Workloads:
         await self._ask(actor, Action.WORKLOAD_DELETE, ref, lambda at: DeleteAsked(at, actor.name))
 
     async def resume(self, actor: Actor, ref: str) -> None:
-        """Queue a stopped workload again."""
-        await self._ask(actor, Action.WORKLOAD_RESUME, ref, lambda at: ResumeAsked(at, actor.name))
+        """Queue a stopped workload again; nothing else can be resumed."""
+        if not await self._ask(actor, Action.WORKLOAD_RESUME, ref, lambda at: ResumeAsked(at, actor.name)):
+            raise StokerError(ErrorCode.STATE_FORBIDS, f'"{ref}" is not stopped; only a stopped workload is resumed.')
 
     async def edit(self, actor: Actor, ref: str, edit: WorkloadEdit) -> None:
         """Change it in place where that is possible, else by replacing its pods."""
@@ -171,26 +189,39 @@ class Workloads:
         self._context.signal.notify()
         return made
 
-    async def _ask(self, actor: Actor, action: Action, ref: str, event: Callable[[int], Event]) -> None:
-        def change(transaction: Transaction) -> None:
+    async def reserve(self, actor: Actor, once: Once | None) -> None:
+        """Take a key for a request that makes several things: under another request it makes none of them."""
+        if once is not None:
+            await self._context.store.write(only_once(self._context, actor, once, type(None), lambda _: None))
+
+    async def _ask(self, actor: Actor, action: Action, ref: str, event: Callable[[int], Event]) -> bool:
+        """Let this happen to a workload; False when there is nothing in it to change."""
+
+        def change(transaction: Transaction) -> bool:
             workload = visible(transaction, actor, ref).workload
             self._authorise(actor, action, workload)
-            if step := transition(workload, event(self._context.clock.now())):
-                workloads.apply(transaction, workload, step)
-                record(self._context, transaction, actor, action, workload.slug)
+            step = transition(workload, event(self._context.clock.now()))
+            if step is None:
+                return False
+            workloads.apply(transaction, workload, step)
+            record(self._context, transaction, actor, action, workload.slug)
+            return True
 
-        await self._context.store.write(change)
+        changed = await self._context.store.write(change)
         self._context.signal.notify()
+        return changed
 
     def _edit(self, transaction: Transaction, actor: Actor, workload: Workload, edit: WorkloadEdit) -> None:
         now = self._context.clock.now()
         spec = changed_spec(workload, edit)
-        if edit.words:
-            after = edited(workload, **edit.words)
-            workloads.apply(transaction, workload, Change(after, ()))
+        words = {name: value for name, value in edit.words.items() if value != getattr(workload, name)}
+        if words:
+            after = edited(workload, **words)
+            workloads.apply(transaction, workload, Change(after, _noted(workload, words, actor, now)))
             workload = after
         if spec == workload.spec:
             return
+        check_script(spec, workload.kind, self._engine(transaction, workload.cluster_id))
         workspace = workspaces.get(transaction, workload.workspace_id)
         known = nodes.of_cluster(transaction, workload.cluster_id)
         if workspace is not None:
@@ -207,8 +238,10 @@ class Workloads:
         if new.priority >= URGENT:
             authorise(actor, Action.WORKLOAD_URGE, target)
         spec = with_nodes(new.spec)
+        check_script(spec, new.kind, self._engine(transaction, workspace.cluster_id))
         known = nodes.of_cluster(transaction, workspace.cluster_id)
         check_spec(spec, known, Quota() if new.preemptible else workspace.quota)
+        check_trust(actor, known, self._context.settings.local_trust)
         for ref in spec.dependencies:
             visible(transaction, actor, ref)
         now = self._context.clock.now()
@@ -254,8 +287,22 @@ class Workloads:
             if workloads.find(transaction, slug) is None:
                 return slug
 
+    def _engine(self, transaction: Transaction, cluster_id: str) -> str:
+        """What kind of engine a cluster has."""
+        cluster = clusters.find(transaction, cluster_id)
+        return cluster.engine if cluster else ""
+
     def _authorise(self, actor: Actor, action: Action, workload: Workload) -> None:
         authorise(actor, action, Target(workspace_id=workload.workspace_id, owner_id=workload.user_id))
+
+
+def _noted(workload: Workload, words: Iterable[str], actor: Actor, at: int) -> tuple[Condition, ...]:
+    """What is written about an edit that changes when a workload starts or ends; it wakes whoever has to know."""
+    changed = sorted(set(words) - {"description"})
+    if not changed:
+        return ()
+    kind = ConditionType.RUNNING if workload.running_since is not None else ConditionType.QUEUED
+    return (Condition(kind, "Changed", f"{', '.join(EDITED[name] for name in changed)} changed by {actor.name}", at),)
 
 
 def visible(transaction: Transaction, actor: Actor, ref: str) -> Entry:

@@ -40,7 +40,7 @@ VALUES (:uid, :workload_uid, :cluster_id, :name, :attempt, :revision, :rank, :no
 REPLACE = """
 UPDATE pod
 SET phase = :phase, ready = :ready, exit_code = :exit_code, signal = :signal, message = :message,
-    restarts = :restarts, node = :node, started_at = :started_at, ended_at = :ended_at
+    restarts = :restarts, node = :node, port = :port, started_at = :started_at, ended_at = :ended_at
 WHERE uid = :uid
 """
 RELEASE = """

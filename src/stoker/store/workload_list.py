@@ -38,6 +38,13 @@ FROM (
       AND workspace_id = :workspace_id
 ) AS queue
 """
+AHEAD = """
+SELECT COUNT(*)
+FROM workload
+WHERE phase IN ('Pending', 'Resuming')
+  AND workspace_id = :workspace_id
+  AND (requeued = 1 OR priority >= :priority)
+"""
 
 
 class Entry(Struct, frozen=True):
@@ -86,7 +93,7 @@ def browse(transaction: Transaction, query: WorkloadQuery, window: Window, now: 
             "workload.submitted_at >= :since" if query.since is not None else None,
             "workload.submitted_at <= :until" if query.until is not None else None,
         ),
-        order=f"{SORTS[query.sort]} {direction} NULLS LAST, workload.uid {direction}",
+        order=f"{_sorted_by(query)} {direction} NULLS LAST, workload.uid {direction}",
         params=params,
         window=window,
     )
@@ -99,6 +106,20 @@ def queue_places(transaction: Transaction, workspace_ids: set[int]) -> dict[str,
         for workspace_id in sorted(workspace_ids)
         for row in transaction.all(QUEUE_PLACES, {"workspace_id": workspace_id})
     }
+
+
+def ahead_of(transaction: Transaction, workspace_id: int, priority: int) -> int:
+    """How many that wait would be served before a new workload of this priority."""
+    row = transaction.one(AHEAD, {"workspace_id": workspace_id, "priority": priority})
+    return row[0] if row else 0
+
+
+def _sorted_by(query: WorkloadQuery) -> str:
+    """Phases go in the order in which they are asked for: whoever shows them knows the words that they are shown by."""
+    if query.sort is not WorkloadSort.PHASE or not query.phases:
+        return SORTS[query.sort]
+    ranks = " ".join(f"WHEN '{phase}' THEN {rank}" for rank, phase in enumerate(query.phases))
+    return f"CASE workload.phase {ranks} END"
 
 
 def _one_of(column: str, values: tuple[object, ...] | None, params: dict[str, object]) -> str | None:

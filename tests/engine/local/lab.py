@@ -3,13 +3,15 @@
 import asyncio
 import contextlib
 import os
+import subprocess
 import time
 import uuid
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+import pytest
 
 from stoker.domain.reach import LogLine
 from stoker.domain.resources import Resources
@@ -201,6 +203,25 @@ def new_pods(
         PodOrder(str(uuid.uuid4()), f"{name}-{rank}", rank, "lab", devices[rank] if devices else (), env or {})
         for rank in range(replicas)
     )
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path) -> Generator[Callable[[], Path]]:
+    """Four megabytes of disk; gives what fills them with a file."""
+    command = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", folder]
+    if subprocess.run(command, check=False, capture_output=True).returncode != 0:
+        pytest.skip("this user may not mount a small disk")
+
+    def fill() -> Path:
+        with contextlib.suppress(OSError), (folder / "ballast").open("wb", buffering=0) as file:
+            while file.write(b"x" * 4096):
+                pass
+        return folder / "ballast"
+
+    try:
+        yield fill
+    finally:
+        subprocess.run(["umount", folder], check=True)
 
 
 def processes(*marks: str) -> Iterator[tuple[int, str]]:

@@ -5,8 +5,7 @@ import itertools
 import time
 from pathlib import Path
 
-from tests.disk import small_mount
-from tests.engine.local.lab import Lab
+from tests.engine.local.lab import Lab, small_disk
 
 from stoker.domain.workload import PodPhase
 from stoker.engines.local import ContainmentMode
@@ -77,14 +76,14 @@ def test_output_of_children_that_are_killed_is_there(any_lab: Lab) -> None:
 
 
 def test_a_full_disk_ends_neither_the_job_nor_the_knowledge_of_its_end(tmp_path: Path) -> None:
-    with small_mount(tmp_path) as disk:
-        lab = Lab(disk.folder / "data", ContainmentMode.AUTO)
+    with small_disk(tmp_path) as fill:
+        lab = Lab(tmp_path / "data", ContainmentMode.AUTO)
         uid = lab.job("echo before; sleep 0.5; seq 100000; exit 6")
         lab.says(uid, "before")
-        disk.fill()
+        ballast = fill()
         lab.run(asyncio.sleep(1.0))
         assert lab.seen[uid].phase is PodPhase.RUNNING
-        disk.free()
+        ballast.unlink()
         assert lab.end(uid).exit_code == 6
         lab.finish()
 

@@ -12,6 +12,7 @@ import pytest
 from tests.engine.local.lab import Lab, keeper, new_order
 
 from stoker.domain.workload import PodPhase
+from stoker.engines.local import ContainmentMode
 
 SECRET = "sk-stoker-secret"
 # If a wall were missing, these would run on the machine itself: each must do no harm there.
@@ -100,6 +101,16 @@ def test_a_job_inherits_no_open_files(lab: Lab) -> None:
     lab.end(uid)
     os.close(keep)
     assert not [line for line in lab.lines(uid) if "hostname" in line or str(lab.data_dir) in line]
+
+
+def test_a_data_directory_in_shared_memory_is_hidden_too() -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="stoker-test-") as name:
+        lab = Lab(Path(name) / "data", ContainmentMode.AUTO)
+        order = lab.start(f"cat {lab.data_dir}/admin.key; pwd; echo hello > file; ls /dev/shm {lab.data_dir}")
+        lab.end(order.pods[0].uid)
+        assert SECRET not in "\n".join(lab.lines(order.pods[0].uid)) or not lab.engine.containment.mount_namespace
+        assert (lab.data_dir / "local" / "work" / order.slug / "file").read_text() == "hello\n"
+        lab.finish()
 
 
 def test_other_files_can_be_hidden_too(walled: Lab, tmp_path: Path) -> None:

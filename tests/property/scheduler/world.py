@@ -52,6 +52,9 @@ class Machine:
         for device in devices:
             self.devices[device] -= times * min(each.gpu_milli, MILLI)
 
+    def emptied(self) -> "Machine":
+        return Machine(self.name, self.gpus, self.total.cpu_milli, self.total.memory_bytes, self.pool, self.usable)
+
     def room(self) -> NodeRoom:
         shared = sorted((free, index) for index, free in self.devices.items() if 0 < free < MILLI)
         return NodeRoom(

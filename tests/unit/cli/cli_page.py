@@ -28,7 +28,14 @@ These options work before the verb and after it; what is given last wins.
 `yaml` are the API's own shape, `csv` has a header. `NO_COLOR` turns colours off.
 
 **Exit codes.** 0 done, 1 failed, 2 wrong usage, 3 not found, 4 not allowed, 5 server unreachable, 130 interrupted.
-An error is a sentence on stderr with the next command to type.
+An error is a sentence on stderr with the next command to type. `run`, `submit --follow`, `exec` and `shell` end with
+the exit code of the command that they ran.
+
+**Which workload.** By its id, or by its display name when only one has it. What is not there is answered with the
+nearest that is. Several can be given to `stop`, `delete`, `clone`, `resume` and `wait`; each is told of on its own, and
+the exit code is that of the first that failed.
+
+**Ctrl-C** leaves a workload running: `run`, `logs -f` and `wait` say how to stop it.
 
 **Asking.** A verb that destroys something asks first. Where there is no terminal to ask on, it wants `--yes`.
 """

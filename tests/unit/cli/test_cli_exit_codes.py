@@ -3,7 +3,7 @@
 import httpx
 import pytest
 from tests.unit.cli.conftest import RunStoker
-from tests.unit.cli.fake import FakeServer, problem
+from tests.unit.cli.fake import Answer, FakeServer, problem
 
 from stoker.client import DEFAULT_SERVER
 
@@ -49,7 +49,7 @@ def test_the_next_command_names_the_server_that_was_named(stoker: RunStoker) -> 
 
 def test_a_server_that_is_not_there_is_code_5(stoker: RunStoker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.sleep", lambda seconds: None)
-    refused: list[tuple[int, object] | Exception] = [httpx.ConnectError("Connection refused") for _ in range(3)]
+    refused: list[Answer | Exception] = [httpx.ConnectError("Connection refused") for _ in range(3)]
     failed = stoker("whoami", server=FakeServer({"GET /me": refused}))
     assert failed.exit_code == 5
     assert failed.stderr.startswith(f"Error: The server at {DEFAULT_SERVER} cannot be reached: connection refused.")

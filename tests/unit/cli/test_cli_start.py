@@ -9,7 +9,18 @@ from click.testing import CliRunner
 from stoker.cli.main import cli
 from stoker.cli.table import VERBS
 
-HEAVY = ("httpx", "rich", "msgspec", "yaml", "asyncio", "ssl", "stoker.domain", "stoker.client", "stoker.server")
+HEAVY = (
+    "httpx",
+    "websockets",
+    "rich",
+    "msgspec",
+    "yaml",
+    "asyncio",
+    "ssl",
+    "stoker.domain",
+    "stoker.client",
+    "stoker.server",
+)
 IMPORTED = (
     "import sys; from stoker.cli.main import cli; cli(standalone_mode=False); print(*sys.modules, file=sys.stderr)"
 )
@@ -28,10 +39,12 @@ def test_help_imports_nothing_but_click_and_the_table() -> None:
     assert not [name for name in imported if name.startswith("stoker.cli.verbs")]
 
 
-@pytest.mark.parametrize("words", [("user", "--help"), ("serve", "--help"), ("config", "show")])
+@pytest.mark.parametrize(
+    "words", [("user", "--help"), ("serve", "--help"), ("config", "show"), ("run", "--help"), ("exec", "--help")]
+)
 def test_no_verb_brings_the_network_or_a_terminal_before_it_needs_them(words: tuple[str, ...]) -> None:
     imported = modules_after(*words)
-    assert not {"httpx", "rich", "uvicorn"} & imported
+    assert not {"httpx", "rich", "uvicorn", "websockets"} & imported
 
 
 @pytest.mark.parametrize("verb", VERBS)

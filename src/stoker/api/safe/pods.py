@@ -17,6 +17,7 @@ from stoker.domain.permissions import Action
 from stoker.services.logs import LogQuery
 
 EVENT_STREAM = "text/event-stream"
+NO_STORE = {"Cache-Control": "no-store"}
 
 
 class PodPath(Params, frozen=True, kw_only=True, rename="camel"):
@@ -63,14 +64,15 @@ class ContainersAnswer(Struct, frozen=True):
 async def read_logs(call: Call[LogParams]) -> LogAnswer | Response:
     """What a pod printed; kept after it has ended. With `follow` each line is one event."""
     asked = call.params
-    containers = await call.services.inside.containers(call.actor, asked.name, asked.pod_id)
-    if asked.container and asked.container not in containers.names:
-        raise bad_request("container", f'there is no "{asked.container}". Use {", ".join(containers.names)}.')
+    if asked.container:
+        there = await call.services.inside.container_names(call.actor, asked.name, asked.pod_id)
+        if asked.container not in there:
+            raise bad_request("container", f'there is no "{asked.container}". Use {", ".join(there)}.')
     since = 0 if asked.since_seconds is None else call.services.clock.now() - asked.since_seconds * 1000
     query = LogQuery(tail=asked.tail_lines, since=since, text=asked.grep, attempt=asked.attempt)
     if asked.follow:
-        lines = call.services.logs.follow(call.actor, asked.name, asked.pod_id, query)
-        return StreamingResponse(_events(lines, asked.timestamps), media_type=EVENT_STREAM)
+        lines = await call.services.logs.follow(call.actor, asked.name, asked.pod_id, query)
+        return StreamingResponse(_events(lines, asked.timestamps), media_type=EVENT_STREAM, headers=NO_STORE)
     found = await call.services.logs.read(call.actor, asked.name, asked.pod_id, query)
     shown = [_line(at, text, asked.timestamps) for at, text in found.lines]
     return LogAnswer(found.workload.slug, found.pod.name, found.workload.namespace, shown)
@@ -100,11 +102,17 @@ async def read_service(call: Call[WorkloadPath]) -> ServiceView:
 async def _events(lines: AsyncIterator[tuple[int, str]], timestamps: bool) -> AsyncIterator[bytes]:
     try:
         async for at, text in lines:
-            yield b"data: %b\n\n" % _line(at, text, timestamps).encode("utf-8", "replace")
+            yield _event(_line(at, text, timestamps))
     except StokerError as error:
         yield b"event: error\ndata: %b\n\n" % encode(SAFE.failure(error, 500, ""))
         return
     yield b"event: end\ndata: \n\n"
+
+
+def _event(line: str) -> bytes:
+    """One event. A carriage return would end a line of it, so what comes after one is a line of its own."""
+    parts = line.rstrip("\r").split("\r")
+    return b"".join(b"data: %b\n" % part.encode("utf-8", "replace") for part in parts) + b"\n"
 
 
 def _line(at: int, text: str, timestamps: bool) -> str:

@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+from collections.abc import Iterable
 
 from stoker.domain.clock import rfc3339
 from stoker.domain.errors import bad_request
@@ -28,9 +29,9 @@ PRIORITIES = (80, 125, 150)
 """Normal, high and highest, as the integers that are kept."""
 
 
-def phases_of(word: str) -> tuple[Phase, ...]:
-    """Every inner phase that is shown by this word."""
-    return tuple(phase for phase, shown in PHASES.items() if shown == word)
+def phases_of(words: Iterable[str]) -> tuple[Phase, ...]:
+    """Every inner phase that is shown by one of these words, in the order of the words."""
+    return tuple(phase for word in sorted(set(words)) for phase, shown in PHASES.items() if shown == word)
 
 
 def priority_of(kept: int) -> int:
@@ -53,8 +54,13 @@ def duration(milliseconds: int) -> str:
 def script_of(encoded: str, field: str) -> str:
     """The script of a Base64 entry point."""
     try:
-        return base64.b64decode(encoded, validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError, ValueError):
+        script = binascii.a2b_base64(encoded, strict_mode=True).decode()
+        if len(encoded) % 4:  # one "=" too many is let through
+            raise ValueError(encoded)
+    except ValueError:
         example = base64.b64encode(b"python train.py").decode()
         problem = f'it is not Base64 of UTF-8 text. "python train.py" is "{example}".'
         raise bad_request(field, problem) from None
+    if "\0" in script:
+        raise bad_request(field, "the script may not hold the character NUL.")
+    return script

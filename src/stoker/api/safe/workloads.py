@@ -22,7 +22,7 @@ from stoker.api.safe.shapes import (
     PatchWorkload,
 )
 from stoker.api.safe.translate import detail, edit_of, list_item, new_workload
-from stoker.api.safe.words import phases_of
+from stoker.api.safe.words import PHASES, phases_of
 from stoker.api.times import optional_instant
 from stoker.domain.errors import ErrorCode, StokerError
 from stoker.domain.listing import Window, WorkloadQuery, WorkloadSort
@@ -90,7 +90,14 @@ async def create_workload(call: Call[CreateParams]) -> Created | DryRun:
     return Created((await call.services.workloads.create(call.actor, new, call.once)).slug)
 
 
-@endpoint("GET", "/api/custom/workloads", family=SAFE, action=Action.WORKLOAD_LIST, params=ListParams)
+@endpoint(
+    "GET",
+    "/api/custom/workloads",
+    family=SAFE,
+    action=Action.WORKLOAD_LIST,
+    params=ListParams,
+    errors=(ErrorCode.NOT_FOUND,),
+)
 async def list_workloads(call: Call[ListParams]) -> ListAnswer:
     """The workloads of the caller's workspaces, newest first."""
     asked = call.params
@@ -99,7 +106,7 @@ async def list_workloads(call: Call[ListParams]) -> ListAnswer:
         cluster=asked.cluster_id,
         user_id=asked.user_id,
         user_text=asked.user_name,
-        phases=tuple(phase for word in asked.phase for phase in phases_of(word)),
+        phases=phases_of(asked.phase or (PHASES.values() if asked.sort_by == "phase" else ())),
         kinds=asked.kind,
         description_text=asked.description,
         slug_text=asked.workload_id,
@@ -204,6 +211,7 @@ async def stop_workloads(call: Call[NoParams]) -> Response:
 async def clone_workloads(call: Call[NoParams]) -> Response:
     """Submit copies that belong to the caller; `X-Workload-Ids` has their ids in the order of the sources."""
     once = call.once
+    await call.services.workloads.reserve(call.actor, once)
     made: dict[str, str] = {}
 
     async def clone(ref: str) -> None:

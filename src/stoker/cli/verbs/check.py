@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from stoker.cli.checks import data, machine, server
+from stoker.cli.checks import data, jobs, machine, server
 from stoker.cli.checks.finding import SIGNS, Finding, Verdict, broken, ok, warning
 from stoker.cli.local import config_option, data_dir_option, resolved
 from stoker.cli.options import SERVER, connection_options, output_options
@@ -68,6 +68,7 @@ def examine(config: str | None, data_dir: str | None, asked: str | None) -> Iter
     process = data.holder(folder)
     yield data.lock(folder, process)
     yield data.database(settings)
+    yield from jobs.kept(settings)
     yield machine.tls(settings)
     address = asked or server.local_address(settings)
     reached = server.reach(address, process, asked_for=asked is not None)

@@ -17,6 +17,7 @@ _SERVER = "stoker-server"
 _PERIOD = 100_000
 _LEAST_QUOTA = 1000
 _SHARES = 1024
+_TRIES = 10
 
 
 class Joined(Struct, frozen=True):
@@ -161,8 +162,11 @@ def _quota(resources: Resources) -> int:
 
 
 def _new(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    for _ in range(_TRIES):
+        with contextlib.suppress(FileNotFoundError):  # another engine has just removed the family
+            folder.mkdir(parents=True, exist_ok=True)
+            return folder
+    raise FileNotFoundError(f"{folder} cannot be made")
 
 
 def _put(file: Path, value: int | str) -> None:

@@ -5,12 +5,14 @@ import asyncio
 import contextlib
 import logging
 import resource
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
+
+from msgspec import structs
 
 from stoker.domain.clock import Clock, SystemClock
 from stoker.domain.errors import not_found
-from stoker.domain.node import Node
+from stoker.domain.node import CONTAINED, Node
 from stoker.domain.reach import LogLine, Terminal
 from stoker.engines.base import Capabilities, Changes, Everything, Observation, Order
 from stoker.engines.local import cgroups, devices, surroundings
@@ -75,6 +77,8 @@ class LocalEngine:
         found = await asyncio.to_thread(devices.found) if gpus is None else devices.pretend(gpus)
         _allow_many_files()
         node = this_machine(node_name, found)
+        labels = {**node.labels, CONTAINED: str(kept.mount_namespace).lower()}
+        node = structs.replace(node, labels=labels)
         engine = cls(Places(data_dir), node, kept, limits, service_host, clock or SystemClock())
         await engine._roster.load()
         for pod in list(engine._roster.pods.values()):
@@ -187,7 +191,7 @@ class LocalEngine:
             await asyncio.gather(running[1], return_exceptions=True)
 
     @contextlib.asynccontextmanager
-    async def _turn(self, workload_uid: str) -> AsyncIterator[None]:
+    async def _turn(self, workload_uid: str) -> AsyncGenerator[None]:
         """One at a time for each workload."""
         turn = self._turns.setdefault(workload_uid, _Turn())
         turn.takers += 1

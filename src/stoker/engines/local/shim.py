@@ -3,11 +3,14 @@
 It runs without site-packages and imports nothing but C modules and `keeper`, which is cached as bytecode.
 """
 
+import gc
+import os
 import sys
 
+gc.disable()  # nothing to collect in the few milliseconds until a keeper runs
 sys.path.append(sys.argv[0].rpartition("/")[0])
 
-from keeper.launch import main  # pyrefly: ignore[missing-import]
+from keeper.launch import main  # noqa: E402  # pyrefly: ignore[missing-import]
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    os._exit(main(sys.argv[1:]))  # without the clean-up of an interpreter, a third of its time

@@ -3,8 +3,8 @@
 The first process waits until `started` is on disk and then goes; the keeper is its child, in a session of its own.
 """
 
+import gc
 import os
-import sys
 import time
 
 from .control import Listener
@@ -69,6 +69,7 @@ def start(folder: Folder, lock: int) -> int:
     folder.record(STARTED, {"at": started_at}, durable=True)
     os.write(write_end, b"1")
     os.close(write_end)
+    gc.enable()
     keeper.run(started_at, kill_count)
     os._exit(0)
 
@@ -87,6 +88,6 @@ def probe(path: str) -> int:
             return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         build(order)
     except OSError as error:
-        sys.stdout.write(f"{error.strerror}: {error.filename}")
+        os.write(1, f"{error.strerror}: {error.filename}".encode())
         return 1
     return 0

@@ -55,12 +55,14 @@ def build(order: LaunchOrder) -> None:
     mount(None, "/", None, MS_REC | MS_SLAVE)
     folder = os.open(order.folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     devices = [(name, os.open(f"/dev/{name}", os.O_PATH | os.O_CLOEXEC)) for name in order.devices]
+    _own_devices(devices)
     for path in order.hidden:
         if os.path.isdir(path):  # noqa: PTH112 - pathlib is too large for a shim
             _cover(path, order.folder, folder)
         elif os.path.exists(path):  # noqa: PTH110 - else it lies in what is hidden already
             mount("/dev/null", path, None, MS_BIND)
-    _own_devices(devices)
+    if not os.path.isdir(order.folder):  # noqa: PTH112 - the data directory is in /dev/shm, which is new now
+        _show(order.folder, folder)
     make_read_only("/sys", recursive=True)
     mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
     for name in _READ_ONLY_IN_PROC:
@@ -87,9 +89,13 @@ def _cover(path: str, folder: str, folder_fd: int) -> None:
     """An empty directory in place of this one, with nothing in it but the pod's folder."""
     mount("stoker", path, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=64k")
     if folder.startswith(f"{path}/"):
-        os.makedirs(folder, 0o755)  # noqa: PTH103
-        mount(f"/proc/self/fd/{folder_fd}", folder, None, MS_BIND | MS_REC)
+        _show(folder, folder_fd)
     make_read_only(path, recursive=False)
+
+
+def _show(folder: str, folder_fd: int) -> None:
+    os.makedirs(folder, 0o755)  # noqa: PTH103
+    mount(f"/proc/self/fd/{folder_fd}", folder, None, MS_BIND | MS_REC)
 
 
 def _own_devices(devices: list[tuple[str, int]]) -> None:

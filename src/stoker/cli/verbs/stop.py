@@ -1,0 +1,16 @@
+"""`stoker stop`."""
+
+import click
+
+from stoker.cli.batches import act_on_each
+from stoker.cli.options import reaches_server
+from stoker.cli.session import connect
+
+
+@click.command("stop")
+@click.argument("workloads", nargs=-1, metavar="WORKLOAD...")
+@reaches_server
+def command(workloads: tuple[str, ...]) -> None:
+    """Stop workloads, by id or name. What has ended stays as it is; `stoker resume` starts it again."""
+    client = connect()
+    act_on_each(client, workloads, client.workloads.stop_many, lambda workload_id, _: f"Asked {workload_id} to stop.")

@@ -1,0 +1,353 @@
+"""Installations for the contract of `safe`: every answer is held against the OpenAPI document on its way to the test.
+
+`QueueLab` has no engine: what is submitted waits, and a test moves it on by hand. `RunningLab` runs what it is given:
+real processes, two nodes of eight pretend GPUs each, and the machine's own clock.
+"""
+
+import asyncio
+import base64
+import contextlib
+import itertools
+import json
+import re
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any, Unpack
+from unittest import mock
+
+import httpx
+import jsonschema_rs
+from starlette.types import Message
+from tests.api.lab import SAFE, How, Lab, StoppedClock
+
+from stoker.domain.lifecycle import Event, transition
+from stoker.domain.node import Device, Node
+from stoker.domain.resources import MILLI
+from stoker.domain.settings import Settings
+from stoker.domain.workload import Pod, Workload
+from stoker.engines.local import engine as local_engine
+from stoker.server.build import installed
+from stoker.store import clusters, nodes, pods, workloads
+from stoker.store.base import Transaction
+
+PATIENCE = 20.0
+GIB = 2**30
+NODES = ("node-001", "node-002")
+PHASES = ("Pending", "Running", "Succeeded", "Failed", "Stopped", "Updating")
+ENDED = ("Succeeded", "Failed", "Stopped")
+WAIT = "trap 'exit 0' TERM; sleep 600 & wait $!"
+"""A script that runs until it is asked to stop."""
+
+
+def encoded(script: str) -> str:
+    """A script as `entryPoint` takes it."""
+    return base64.b64encode(script.encode()).decode()
+
+
+def big_node(name: str, gpus: int = 8) -> Node:
+    """A node of the size that the document's example needs."""
+    devices = tuple(Device(number, f"{name}-{number}", "Pretend GPU", pretend=True) for number in range(gpus))
+    return Node(name, 256 * MILLI, 1024 * GIB, devices, address="127.0.0.1")
+
+
+class Contract:
+    """The OpenAPI document, asked about one answer at a time."""
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        self._document = document
+        self._validators: dict[tuple[str, str, int], jsonschema_rs.Validator] = {}
+        # A path without variables goes before one that has them: /stop is not the name of a workload.
+        self._paths = [
+            (re.compile(re.sub(r"\{[^}]+\}", "[^/]+", path) + r"\Z"), path)
+            for path in sorted(document["paths"], key=lambda path: path.count("{"))
+        ]
+
+    def check(self, method: str, path: str, answer: httpx.Response) -> None:
+        """The status is documented, and the body is what the document says."""
+        template = next(found for pattern, found in self._paths if pattern.match(path.partition("?")[0]))
+        described = self._document["paths"][template][method.lower()]["responses"]
+        status = answer.status_code
+        assert str(status) in described, f"{method} {template} does not say that it answers {status}: {answer.text}"
+        content = described[str(status)].get("content")
+        if content is None:
+            assert answer.content == b""
+        elif not answer.headers["content-type"].startswith("text/event-stream"):
+            key = (method, template, status)
+            if key not in self._validators:
+                schema = {**content["application/json"]["schema"], "components": self._document["components"]}
+                self._validators[key] = jsonschema_rs.validator_for(schema)
+            self._validators[key].validate(answer.json())
+
+
+class QueueLab(Lab):
+    """Accepts and queues; nothing runs unless a test says that it does."""
+
+    def __init__(self, data_dir: Path, database: str = "", **settings: Any) -> None:
+        super().__init__(data_dir, database, **settings)
+        self.contract = Contract(json.loads(self.app.openapi))
+
+    async def ask(self, method: str, path: str, **how: Unpack[How]) -> httpx.Response:
+        answer = await super().ask(method, path, **how)
+        assert len(answer.headers["X-Trace-Id"]) == 32
+        if path.startswith(SAFE) and hasattr(self, "contract"):
+            self.contract.check(method, path, answer)
+        return answer
+
+    def body(self, **fields: Any) -> dict[str, Any]:
+        """What a create takes. `run` is a script, cpu, gpu, memory and replica find their place, None is left out."""
+        resource = {"cpu": "100m", "memory": "256Mi", "replica": 1}
+        resource |= {name: fields.pop(name) for name in ("cpu", "gpu", "memory", "replica") if name in fields}
+        kind = fields.pop("kind", "PyTorchJob")
+        made = {
+            "displayName": self.name("job"),
+            "workspaceId": "vision",
+            "groupVersionKind": {"kind": kind, "version": "v1"},
+            "image": "python:3.11",
+            "entryPoint": encoded(fields.pop("run", "true")),
+            "resource": resource,
+            **fields,
+        }
+        return {name: value for name, value in made.items() if value is not None}
+
+    def create(self, as_: str = "member", **fields: Any) -> httpx.Response:
+        return self.post(SAFE, as_=as_, json=self.body(**fields))
+
+    def submit(self, as_: str = "member", **fields: Any) -> str:
+        """The id of a workload that was accepted."""
+        made = self.create(as_, **fields)
+        assert made.status_code == 200, made.text
+        return made.json()["workloadId"]
+
+    def detail(self, ref: str, as_: str = "admin") -> dict[str, Any]:
+        found = self.get(f"{SAFE}/{ref}", as_=as_)
+        assert found.status_code == 200, found.text
+        return found.json()
+
+    def listed(self, as_: str = "admin", **query: Any) -> list[dict[str, Any]]:
+        """The items of a list."""
+        return self.page(as_, **query)["items"]
+
+    def page(self, as_: str = "admin", **query: Any) -> dict[str, Any]:
+        found = self.get(f"{SAFE}?{httpx.QueryParams(query)}", as_=as_)
+        assert found.status_code == 200, found.text
+        return found.json()
+
+    def row(self, ref: str) -> dict[str, Any]:
+        """A workload as the list shows it."""
+        [found] = self.listed(workloadId=ref)
+        return found
+
+    def inside(self, ref: str) -> Workload:
+        """A workload as it is kept, a deleted one too."""
+        found = self.run(self.installation.store.read(lambda tx: workloads.find(tx, ref)))
+        assert found is not None
+        return found
+
+    def pods(self, ref: str) -> list[Pod]:
+        """Every pod that a workload ever had, as they are kept."""
+        uid = self.inside(ref).uid
+        return self.run(self.installation.store.read(lambda tx: pods.of_workload(tx, uid)))
+
+    def go(self, ref: str, *events: Callable[[int], Event], seconds: float = 0) -> None:
+        """Let this happen to a workload, some time after each other."""
+        for event in events:
+            self.clock.advance(seconds=seconds)
+            now = self.clock.now()
+
+            def change(transaction: Transaction, make: Callable[[int], Event] = event, at: int = now) -> None:
+                workload = workloads.find(transaction, ref)
+                assert workload is not None
+                step = transition(workload, make(at))
+                assert step is not None, f"{workload.phase} does not take {make}"
+                workloads.apply(transaction, workload, step)
+
+            self.run(self.installation.store.write(change))
+
+    def add_nodes(self, *found: Node) -> None:
+        """Nodes of the cluster `local`, as an engine would report them."""
+
+        def change(transaction: Transaction) -> None:
+            cluster = clusters.find(transaction, "local")
+            assert cluster is not None
+            nodes.put(transaction, cluster.id, found, self.clock.now())
+
+        self.run(self.installation.store.write(change))
+
+    def add_quota(self, workspace: str, gpu: str | None) -> None:
+        quota = self.patch(f"/api/stoker/v1/workspaces/{workspace}", as_="admin", json={"quota": {"gpu": gpu}})
+        assert quota.status_code == 200, quota.text
+
+
+class RunningClock(StoppedClock):
+    """The machine's own."""
+
+    def now(self) -> int:
+        return time.time_ns() // 1_000_000
+
+
+class RunningLab(QueueLab):
+    """Runs what it is given. Nothing of it is left when it is closed."""
+
+    def __init__(self, data_dir: Path, database: str = "", **settings: Any) -> None:
+        self.settings = Settings(data_dir=str(data_dir), database=database, gpus=8, **settings)
+        self.clock = RunningClock()
+        self.keys = {}
+        self._numbers = itertools.count(1)
+        self._stack = contextlib.AsyncExitStack()
+        self._runner = asyncio.Runner()
+        with mock.patch.object(local_engine, "this_machine", lambda _, devices: big_node(NODES[0], len(devices))):
+            self.installation = self.run(self._stack.enter_async_context(installed(self.settings, self.clock)))
+        self.app = self.installation.api
+        self.keys["admin"] = self.installation.admin_key_file.read_text().strip()
+        self.contract = Contract(json.loads(self.app.openapi))
+        self.until(lambda: self._known_nodes() == 1, "the engine has reported")
+        self.add_nodes(big_node(NODES[1]))
+
+    def close(self) -> None:
+        """End everything that runs, and see that it has gone."""
+        try:
+            for item in self.listed(phase="Pending,Running,Updating", limit=1000):
+                self.delete(f"{SAFE}/{item['workloadId']}", as_="admin")
+            self.until(lambda: not self._held(), "every pod has gone")
+        finally:
+            super().close()
+
+    def until(self, holds: Callable[[], bool], what: str, within: float = PATIENCE) -> None:
+        """Let time pass until something is so."""
+        end = time.monotonic() + within
+        while not holds():
+            assert time.monotonic() < end, f"not within {within:g} s: {what}"
+            self.run(asyncio.sleep(0.02))
+
+    def reach(self, ref: str, *phases: str, within: float = PATIENCE) -> dict[str, Any]:
+        """The workload once it is in one of these phases; it is looked at without a pause in between."""
+        end = time.monotonic() + within
+        while (found := self.detail(ref))["phase"] not in phases:
+            assert time.monotonic() < end, f"still {found['phase']}: {found['message']} {found['conditions']}"
+            assert found["phase"] not in ENDED, f"{found['phase']}: {found['message']} {self.printed(ref)}"
+            self.run(asyncio.sleep(0.02))
+        return found
+
+    def running(self, ref: str) -> dict[str, Any]:
+        return self.reach(ref, "Running")
+
+    def ended(self, ref: str, within: float = PATIENCE) -> dict[str, Any]:
+        return self.reach(ref, *ENDED, within=within)
+
+    def finished(self, as_: str = "member", **fields: Any) -> dict[str, Any]:
+        """A workload that was submitted and has ended."""
+        return self.ended(self.submit(as_, **fields))
+
+    def stop(self, *refs: str) -> None:
+        """Stop workloads that a test is done with."""
+        answer = self.post(f"{SAFE}/stop", as_="admin", json={"workloadIds": list(refs)})
+        assert answer.status_code == 204, answer.text
+
+    def printed(self, ref: str, pod: str = "", **query: Any) -> list[str]:
+        """What a pod printed; the first one when none is named."""
+        shown = self.detail(ref)["pods"]
+        if not shown and not pod:
+            return []
+        asked = f"{SAFE}/{ref}/pods/{pod or shown[0]['podId']}/logs?{httpx.QueryParams(query)}"
+        answer = self.get(asked, as_="admin")
+        assert answer.status_code == 200, answer.text
+        return answer.json()["logs"]
+
+    def prints(self, ref: str, text: str, pod: str = "") -> list[str]:
+        """What it printed, once this is among it."""
+        self.until(lambda: any(text in line for line in self.printed(ref, pod)), f"{ref} prints {text}")
+        return self.printed(ref, pod)
+
+    @contextlib.asynccontextmanager
+    async def stream(self, path: str, as_: str = "admin") -> AsyncIterator["Stream"]:
+        """An answer that is read while it comes."""
+        stream = Stream()
+        raw, _, query = path.partition("?")
+        scope = {
+            "type": "http",
+            "http_version": "1.1",
+            "method": "GET",
+            "scheme": "http",
+            "path": raw,
+            "raw_path": raw.encode(),
+            "query_string": query.encode(),
+            "root_path": "",
+            "headers": [(b"host", b"127.0.0.1:8080"), (b"authorization", f"Bearer {self.keys[as_]}".encode())],
+            "server": ("127.0.0.1", 8080),
+            "client": ("127.0.0.1", 40000),
+        }
+        task = asyncio.create_task(self.app(scope, stream.receive, stream.send))
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await stream.begun.wait()
+                yield stream
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    def _known_nodes(self) -> int:
+        def count(transaction: Transaction) -> int:
+            cluster = clusters.find(transaction, "local")
+            return len(nodes.of_cluster(transaction, cluster.id)) if cluster else 0
+
+        return self.run(self.installation.store.read(count))
+
+    def _held(self) -> list[Pod]:
+        def read(transaction: Transaction) -> list[Pod]:
+            cluster = clusters.find(transaction, "local")
+            return pods.held(transaction, cluster.id) if cluster else []
+
+        return self.run(self.installation.store.read(read))
+
+
+class Stream:
+    """One end of an answer that goes on."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self._asked = False
+        self._pieces: asyncio.Queue[bytes | None] = asyncio.Queue()
+
+    async def receive(self) -> Message:
+        if self._asked:
+            await asyncio.Event().wait()
+        self._asked = True
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            self.headers = {name.decode(): value.decode() for name, value in message["headers"]}
+            self.begun.set()
+            return
+        if message["body"]:
+            self._pieces.put_nowait(message["body"])
+        if not message.get("more_body", False):
+            self._pieces.put_nowait(None)
+
+    async def events(self) -> AsyncIterator[tuple[str, str]]:
+        """Kind and data of each event, as a browser reads them."""
+        text = ""
+        while (piece := await self._pieces.get()) is not None:
+            text += piece.decode()
+            *whole, text = re.split(r"\r\n\r\n|\n\n|\r\r", text)
+            for block in whole:
+                kind, data = "message", []
+                for field, value in _fields(block):
+                    if field == "event":
+                        kind = value
+                    elif field == "data":
+                        data.append(value)
+                if data:
+                    yield kind, "\n".join(data)
+
+
+def _fields(block: str) -> Iterator[tuple[str, str]]:
+    for line in re.split(r"\r\n|\n|\r", block):
+        if not line.startswith(":"):
+            field, _, value = line.partition(":")
+            yield field, value.removeprefix(" ")

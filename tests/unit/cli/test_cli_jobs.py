@@ -1,0 +1,228 @@
+"""What is sent when a workload is submitted, and what a job's end means for the exit code."""
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+import pytest
+from tests.unit.cli.conftest import RunStoker
+from tests.unit.cli.fake import SAFE, FakeServer, detail, log_events, safe_problem
+
+from stoker.cli.jobs import script_of
+from stoker.cli.names import name_from
+from stoker.cli.outcome import exit_code
+from stoker.cli.when import Seconds
+from stoker.client.workload_shapes import WorkloadDetail
+
+NAME = "python-b2c4d"
+CREATED = (200, {"workloadId": NAME})
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stoker.client.follow.UNTOLD_LOOK_SECONDS", 0.01)
+
+
+def ending(phase: str, message: str = "", lines: tuple[str, ...] = ("hi",)) -> FakeServer:
+    """A server on which whatever is submitted ends like this."""
+    return FakeServer(
+        {
+            f"POST {SAFE}": CREATED,
+            f"GET {SAFE}/{NAME}": [(200, detail(NAME, "Pending")), (200, detail(NAME, phase, message=message))],
+            f"GET {SAFE}/{NAME}/pods/{NAME}-0/logs": (200, log_events(*lines)),
+        }
+    )
+
+
+def sent(server: FakeServer) -> dict[str, Any]:
+    body = json.loads(server.asked_for("POST", SAFE)[0].content)
+    return {**body, "entryPoint": base64.b64decode(body["entryPoint"]).decode()}
+
+
+def test_run_prints_what_the_job_prints_and_nothing_else_on_stdout(stoker: RunStoker) -> None:
+    server = ending("Succeeded", "every pod exited with code 0", ("hi", "", "t\tab\rcarriage", "ü"))
+    done = stoker("run", "--", "python", "-c", 'print("hi")', server=server)
+    assert (done.exit_code, done.stdout_bytes) == (0, "hi\n\nt\tab\rcarriage\nü\n".encode())
+    assert done.stderr == f"{NAME}: Pending\n"
+    assert sent(server) == {
+        "displayName": "python",
+        "groupVersionKind": {"kind": "Job", "version": "v1"},
+        "image": "python:3.12-slim",
+        "entryPoint": """python -c 'print("hi")'""",
+        "resource": {"cpu": "1", "memory": "1Gi", "gpu": "0", "replica": 1},
+    }
+
+
+@pytest.mark.parametrize(
+    ("phase", "message", "code"),
+    [
+        ("Succeeded", "every pod exited with code 0", 0),
+        ("Failed", f"pod {NAME}-0 exited with code 3: The command ended with exit code 3.", 3),
+        ("Failed", f"pod {NAME}-0 exited with code 255", 255),
+        ("Failed", f"pod {NAME}-0 was killed by signal 9 (exit code 137)", 137),
+        ("Failed", f"pod {NAME}-0 exited with code 0", 1),
+        ("Failed", "its dependency failed: pod x exited with code 7", 1),
+        ("Stopped", "stopped by li.wei", 1),
+    ],
+)
+def test_run_ends_with_the_exit_code_of_the_job(stoker: RunStoker, phase: str, message: str, code: int) -> None:
+    done = stoker("run", "false", server=ending(phase, message))
+    assert done.exit_code == code
+    assert (message in done.stderr) == (phase != "Succeeded")
+
+
+def test_the_exit_code_is_that_of_the_end_and_not_of_an_earlier_try() -> None:
+    found = msgspec.convert(detail(NAME, "Failed", message="pod p exited with code 2"), WorkloadDetail)
+    tried = msgspec.structs.replace(found.conditions[0], type="Queued", message="pod p exited with code 9; retry 1")
+    assert exit_code(msgspec.structs.replace(found, conditions=(tried, *found.conditions))) == 2
+
+
+def test_quiet_says_nothing_but_what_the_job_prints(stoker: RunStoker) -> None:
+    done = stoker("run", "-q", "false", server=ending("Failed", f"pod {NAME}-0 exited with code 3"))
+    assert (done.exit_code, done.stdout, done.stderr) == (3, "hi\n", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "script"),
+    [(("echo hi; exit 3",), "echo hi; exit 3"), (("echo", "a b", "$HOME"), "echo 'a b' '$HOME'"), (("ls",), "ls")],
+)
+def test_one_word_is_a_line_for_the_shell_and_several_are_quoted(words: tuple[str, ...], script: str) -> None:
+    assert script_of(words) == script
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (("python", "train.py", "--lr", "1"), "train"),
+        (("python3.11", "-u", "src/My_Train.py"), "my-train"),
+        (("python", "-m", "pkg.main"), "pkg-main"),
+        (("python", "-c", "print(1)"), "python"),
+        (("env", "A=1", "/usr/bin/nvidia-smi", "-L"), "nvidia-smi"),
+        (("bash run.sh && echo done",), "run"),
+        (("torchrun", "--nproc-per-node", "8", "train.py"), "train"),
+        (("7z", "x"), "z"),
+        (("...",), "job"),
+        (("x" * 80,), "x" * 45),
+    ],
+)
+def test_a_name_is_made_from_the_command(words: tuple[str, ...], name: str) -> None:
+    assert name_from(words) == name
+
+
+def submitted(stoker: RunStoker, tmp_path: Path, content: str, *words: str) -> dict[str, Any]:
+    path = tmp_path / "night run.yaml"
+    path.write_text(content)
+    server = FakeServer({f"POST {SAFE}": CREATED})
+    done = stoker("submit", "-f", str(path), *words, server=server)
+    assert done.exit_code == 0, done.stderr
+    return sent(server)
+
+
+def test_a_file_has_the_fields_of_the_api_and_numbers_become_texts(stoker: RunStoker, tmp_path: Path) -> None:
+    content = """
+        groupVersionKind: {kind: PyTorchJob, version: v1}
+        image: pytorch:2
+        script: |
+          python train.py
+        resource: {cpu: 8, gpu: 2, memory: 64Gi, replica: 4}
+        env: {SEED: 1, DEBUG: true}
+        priority: 1
+    """
+    assert submitted(stoker, tmp_path, content) == {
+        "displayName": "night-run",
+        "groupVersionKind": {"kind": "PyTorchJob", "version": "v1"},
+        "image": "pytorch:2",
+        "entryPoint": "python train.py\n",
+        "resource": {"cpu": "8", "memory": "64Gi", "gpu": "2", "replica": 4},
+        "env": {"SEED": "1", "DEBUG": "true"},
+        "priority": 1,
+    }
+
+
+def test_a_flag_wins_over_the_file(stoker: RunStoker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HERE", "value")
+    content = '{"displayName": "a", "script": "old", "resource": {"gpu": "8"}, "env": {"A": "1", "B": "2"}}'
+    words = ("--name", "b", "--gpu", "1", "-e", "B=3=4", "-e", "HERE", "--kind", "Deployment", "--timeout", "2h")
+    more = ("--label", "team=vision", "--node", "n1", "--after", "x-b2c4d", "--port", "80", "--", "new", "one")
+    body = submitted(stoker, tmp_path, content, *words, *more)
+    assert (body["displayName"], body["entryPoint"], body["resource"]["gpu"]) == ("b", "new one", "1")
+    assert body["env"] == {"A": "1", "B": "3=4", "HERE": "value"}
+    assert (body["groupVersionKind"]["kind"], body["timeout"], body["service"]) == ("Deployment", 7200, {"port": 80})
+    assert (body["customerLabels"], body["specifiedNodes"]) == ({"team": "vision"}, ["n1"])
+    assert body["dependencies"] == ["x-b2c4d"]
+
+
+def test_a_submit_says_what_to_type_next(stoker: RunStoker) -> None:
+    server = FakeServer({f"POST {SAFE}": CREATED})
+    done = stoker("--server", "http://gpu.test", "submit", "--", "python", server=server)
+    assert done.stdout == f"Submitted {NAME}.\nNext: stoker --server http://gpu.test logs -f {NAME}\n"
+    assert json.loads(stoker("submit", "--json", "python", server=server).stdout) == {"workloadId": NAME}
+
+
+def test_a_dry_run_submits_nothing(stoker: RunStoker) -> None:
+    verdict = {"dryRun": True, "accepted": True, "message": "It would be accepted.", "schedulerOrder": 3}
+    server = FakeServer({f"POST {SAFE}": (200, verdict)})
+    assert json.loads(stoker("submit", "--dry-run", "--json", "ls", server=server).stdout) == verdict
+    assert server.asked[0].url.params["dryRun"] == "true"
+
+
+def test_follow_ends_with_the_exit_code_and_wait_with_success_or_not(stoker: RunStoker) -> None:
+    words = f"pod {NAME}-0 exited with code 3"
+    assert stoker("submit", "--follow", "false", server=ending("Failed", words)).exit_code == 3
+    assert stoker("submit", "--wait", "false", server=ending("Failed", words)).exit_code == 1
+    done = stoker("submit", "--wait", "--json", "true", server=ending("Succeeded"))
+    assert (done.exit_code, json.loads(done.stdout)["phase"]) == (0, "Succeeded")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run",),
+        ("run", "-e", "NOT_SET_ANYWHERE", "ls"),
+        ("run", "--timeout", "soon", "ls"),
+        ("run", "--priority", "3", "ls"),
+        ("submit", "-f", "/nowhere.yaml"),
+        ("submit", "--script", "a", "--", "b"),
+        ("submit", "--label", "x", "ls"),
+        ("exec", "x"),
+        ("exec", "-t", "x", "--", "ls"),
+        ("shell", "x"),
+        ("patch", "x"),
+        ("delete", "x"),
+        ("wait", "--for", "ever", "x"),
+        ("logs", "--tail", "0", "x"),
+    ],
+)
+def test_what_is_typed_wrong_is_code_2_and_nothing_is_asked(stoker: RunStoker, words: tuple[str, ...]) -> None:
+    server = FakeServer()
+    failed = stoker(*words, server=server)
+    assert failed.exit_code == 2
+    assert "Error: " in failed.stderr
+    assert server.asked == []
+
+
+@pytest.mark.parametrize("content", ["a: [", "- a list", "", "{script: a, entryPoint: Yg==}", "resource: 3", "env: 3"])
+def test_a_file_that_makes_no_sense_is_code_2(stoker: RunStoker, tmp_path: Path, content: str) -> None:
+    (tmp_path / "job.yaml").write_text(content)
+    server = FakeServer()
+    assert stoker("submit", "-f", str(tmp_path / "job.yaml"), server=server).exit_code == 2
+    assert server.asked == []
+
+
+def test_what_can_never_fit_is_a_failure_with_the_numbers(stoker: RunStoker) -> None:
+    server = FakeServer({f"POST {SAFE}": (403, safe_problem("Stoker.00008", "It asks for 99 GPUs; there are 4."))})
+    failed = stoker("run", "--gpu", "99", "ls", server=server)
+    assert (failed.exit_code, failed.stderr) == (1, "Error: It asks for 99 GPUs; there are 4.\n")
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("90s", 90), ("30m", 1800), ("2h", 7200), ("1d", 86400)])
+def test_a_while_is_written_with_its_unit(text: str, seconds: int) -> None:
+    assert Seconds().convert(text, None, None) == seconds
+
+
+def test_a_while_that_is_none_is_refused() -> None:
+    with pytest.raises(click.BadParameter, match="not a duration"):
+        Seconds().convert("-5", None, None)

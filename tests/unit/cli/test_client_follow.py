@@ -1,0 +1,114 @@
+"""A workload is followed to its end, over retries and over a server that goes away for a while."""
+
+from typing import Any
+
+import httpx
+import pytest
+from tests.unit.cli.fake import SAFE, FakeServer, detail, log_events
+
+from stoker.client import Stoker, StokerError, Unreachable
+from stoker.client.follow import LogChoice, Output, Seen
+from stoker.client.workload_shapes import LogLine
+
+NAME = "train-b2c4d"
+LOGS = f"GET {SAFE}/{NAME}/pods/{NAME}-0/logs"
+REFUSED = httpx.ConnectError("Connection refused")
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stoker.client.follow.UNTOLD_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("stoker.client.follow.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("stoker.client.patience.PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr("stoker.client.exchange.FIRST_PAUSE_SECONDS", 0.001)
+
+
+def server(*details: Any, logs: Any = None) -> FakeServer:
+    return FakeServer({f"GET {SAFE}/{NAME}": list(details), LOGS: logs or (200, log_events("hi"))})
+
+
+def followed(fake: FakeServer, choice: LogChoice) -> tuple[list[str], list[str]]:
+    """The phases that were seen, each once in a row, and the lines."""
+    phases: list[str] = []
+    lines: list[str] = []
+    with Stoker("http://x", transport=fake.transport) as stoker:
+        for each in stoker.follow(NAME, choice):
+            if isinstance(each, Output):
+                lines.append(each.line.text)
+            elif phases[-1:] != [each.phase]:
+                phases.append(each.phase)
+    return phases, lines
+
+
+def test_it_is_followed_from_the_queue_to_the_end() -> None:
+    fake = server((200, detail(phase="Pending")), (200, detail()), (200, detail(phase="Succeeded")))
+    assert followed(fake, LogChoice(every_attempt=True)) == (["Pending", "Running", "Succeeded"], ["hi"])
+
+
+def test_what_ended_before_anyone_looked_has_its_lines_too() -> None:
+    assert followed(server((200, detail(phase="Failed"))), LogChoice()) == (["Failed"], ["hi"])
+
+
+def test_an_event_makes_it_look_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stoker.client.follow.UNTOLD_LOOK_SECONDS", 600)
+    monkeypatch.setattr("stoker.client.follow.LOOK_SECONDS", 600)
+    data = (
+        f'{{"seq":1,"at":"2026-01-15T10:30:00.000Z","workloadId":"{NAME}","workspace":"w","kind":"phase",'
+        '"phase":"Completed","reason":"","message":""}'
+    )
+    fake = server((200, detail()), (200, detail(phase="Succeeded")))
+    fake.answers["GET /events"] = (200, f"id: 1\nevent: phase\ndata: {data}\n\n".encode())
+    assert followed(fake, LogChoice()) == (["Running", "Succeeded"], ["hi"])
+
+
+def test_every_attempt_is_read_even_one_that_nobody_saw() -> None:
+    fake = server((200, detail(dispatchCount=3, phase="Failed")))
+    assert followed(fake, LogChoice(every_attempt=True))[1] == ["hi"] * 3
+    attempts = {request.url.params["attempt"] for request in fake.asked if request.url.path.endswith("/logs")}
+    assert attempts == {"1", "2", "3"}
+
+
+def test_of_a_chosen_attempt_that_is_over_the_next_is_not_waited_for() -> None:
+    assert followed(server((200, detail(dispatchCount=2))), LogChoice(attempt=1)) == (["Running"], ["hi"])
+
+
+def test_a_line_comes_once_when_the_log_breaks_off_and_is_read_again() -> None:
+    parts: list[Any] = [(200, log_events("a", "b", end=False)), REFUSED, (200, log_events("a", "b", "b"))]
+    fake = server((200, detail()), *[(200, detail())] * 20, (200, detail(phase="Succeeded")), logs=parts)
+    assert followed(fake, LogChoice(tail=2))[1] == ["a", "b", "b"]
+    asked = [request.url.params["tailLines"] for request in fake.asked if request.url.path.endswith("/logs")]
+    assert asked[0] == "2"
+    assert asked[-1] == "100000"
+
+
+def test_a_server_that_comes_back_is_waited_for() -> None:
+    fake = server((200, detail()), *[REFUSED] * 7, (200, detail(phase="Succeeded")))
+    assert followed(fake, LogChoice())[0] == ["Running", "Succeeded"]
+
+
+def test_a_server_that_stays_away_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stoker.client.patience.PATIENCE_SECONDS", 0.05)
+    with pytest.raises(Unreachable):
+        followed(server((200, detail()), REFUSED), LogChoice())
+
+
+def test_a_workload_that_is_deleted_meanwhile_is_not_found() -> None:
+    gone = (404, {"errorCode": "Stoker.00005", "errorMessage": "There is none."})
+    with pytest.raises(StokerError, match="There is none"):
+        followed(server((200, detail()), gone), LogChoice())
+
+
+def test_a_watch_ends_at_its_deadline() -> None:
+    with (
+        Stoker("http://x", transport=server((200, detail())).transport) as stoker,
+        pytest.raises(TimeoutError),
+    ):
+        list(stoker.watch(NAME, deadline=0))
+
+
+def test_lines_of_the_same_moment_are_told_apart_by_their_number() -> None:
+    seen = Seen()
+    first = [LogLine(at=5, text="a"), LogLine(at=6, text="b"), LogLine(at=6, text="b")]
+    again = [*first, LogLine(at=6, text="b"), LogLine(at=4, text="the clock was set back")]
+    assert len(list(seen.unseen(iter(first)))) == 3
+    assert [line.text for line in seen.unseen(iter(again))] == ["b", "the clock was set back"]
