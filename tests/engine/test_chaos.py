@@ -313,14 +313,23 @@ class Crash:
             restarted.result()
         return job, client
 
+    def runs_once(self, place: str) -> None:
+        job, client = self.run(place, Fate.GANG)
+        with contextlib.closing(client):
+            found = client.end(job.name)
+            check_end(job, found, self.witness.of(job.name))
+            check_logs(client, job, found)
+        assert self.server.left_over(*self.witness.pod_uids()) == []
+
     def _restart(self) -> None:
         assert self.server.wait() == -signal.SIGKILL
         self.server.start()
 
 
 @pytest.fixture
-def crash(server: LiveServer, witness: Witness) -> Crash:
-    return Crash(server, witness)
+def crash(tmp_path: Path, witness: Witness) -> Iterator[Crash]:
+    with LiveServer(tmp_path / "data") as server:
+        yield Crash(server, witness)
 
 
 @pytest.mark.slow
@@ -336,12 +345,16 @@ def crash(server: LiveServer, witness: Witness) -> Crash:
     ],
 )
 def test_a_job_runs_once_though_the_server_dies_while_it_starts(crash: Crash, place: str) -> None:
-    job, client = crash.run(place, Fate.GANG)
-    with contextlib.closing(client):
-        found = client.end(job.name)
-        check_end(job, found, crash.witness.of(job.name))
-        check_logs(client, job, found)
-    assert crash.server.left_over(*crash.witness.pod_uids()) == []
+    crash.runs_once(place)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["controller.dispatched", "controller.applied", "controller.observed"])
+def test_a_job_runs_once_on_postgresql_though_the_server_dies_while_it_starts(
+    tmp_path: Path, witness: Witness, postgres_url: str, place: str
+) -> None:
+    with LiveServer(tmp_path / "data", postgres_url) as server:
+        Crash(server, witness).runs_once(place)
 
 
 @pytest.mark.slow

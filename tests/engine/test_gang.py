@@ -299,7 +299,7 @@ def test_what_was_lost_with_its_keeper_is_started_again(server: LiveServer, clie
     [first] = folders(server, name)
     os.kill(int((first / "lock").read_text()), signal.SIGKILL)
     [second] = until(lambda: folders(server, name) - {first}, bool)
-    settled(client, name)
+    until((second / "state").exists, bool)
     assert "phase=running" in (second / "state").read_text()
     client.send("DELETE", f"/api/custom/workloads/{name}")
     assert until(lambda: folders(server, name), lambda left: not left) == set()

@@ -8,7 +8,7 @@ import secrets
 from starlette.requests import HTTPConnection, Request
 
 from stoker.domain.errors import ErrorCode, StokerError
-from stoker.domain.permissions import RULES, Action, Actor, Who
+from stoker.domain.permissions import Actor
 from stoker.domain.settings import MonitoringAccess, Settings
 from stoker.services.authentication import Authentication, Origin, inside
 
@@ -82,10 +82,6 @@ def may_monitor_unsigned(request: Request, settings: Settings, origin: Origin) -
                 and not any(name in _FORWARDING or name.startswith("x-forwarded-") for name in request.headers)
                 and _is_loopback_name(request.headers.get("host", ""))
             )
-
-
-def needs_caller(action: Action) -> bool:
-    return RULES[action].who is not Who.ANYONE
 
 
 def _session_cookie(request: HTTPConnection) -> str | None:

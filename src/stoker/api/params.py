@@ -3,6 +3,7 @@
 Unknown parameters are ignored, a bad value of a known one is an error that says what it may be.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar, get_type_hints
 from urllib.parse import unquote_to_bytes
@@ -12,9 +13,10 @@ from msgspec import Struct
 from msgspec import inspect as mi
 
 from stoker.api.wording import expectation, shown
-from stoker.domain.errors import bad_request
+from stoker.domain.errors import StokerError, bad_request
 
 P = TypeVar("P", bound="Params")
+_WHOLE = re.compile(r"[+-]?[0-9]+\Z", re.ASCII)
 
 
 class Params(Struct, frozen=True, kw_only=True):
@@ -35,6 +37,7 @@ class Field(Struct, frozen=True):
     required: bool
     is_list: bool
     blank_is_absent: bool
+    whole: bool
 
 
 class Decoder(Generic[P]):
@@ -68,6 +71,8 @@ class Decoder(Generic[P]):
                 continue
             if field.is_list:
                 given.setdefault(field.wire, []).extend(part.strip() for part in value.split(",") if part.strip())
+            elif field.whole and not _WHOLE.match(value):
+                raise _wrong(field, value)
             else:
                 given[field.wire] = value
 
@@ -82,9 +87,12 @@ class Decoder(Generic[P]):
             try:
                 msgspec.convert(value, field.annotation, strict=False)
             except msgspec.ValidationError:
-                text = ",".join(value) if field.is_list else value
-                return bad_request(field.wire, f"{shown(text)} is not allowed. Use {_wanted(field)}.")
+                return _wrong(field, ",".join(value) if field.is_list else value)
         return bad_request("query", "the parameters do not fit together.")
+
+
+def _wrong(field: Field, text: str) -> StokerError:
+    return bad_request(field.wire, f"{shown(text)} is not allowed. Use {_wanted(field)}.")
 
 
 def parse_query(query: bytes) -> list[tuple[str, str]]:
@@ -120,7 +128,8 @@ def _field(field: mi.Field, annotation: Any) -> Field:
     kinds = _kinds(field.type)
     is_list = any(isinstance(kind, mi.ListType | mi.VarTupleType) for kind in kinds)
     chosen = all(isinstance(kind, mi.EnumType | mi.LiteralType | mi.ListType | mi.VarTupleType) for kind in kinds)
-    return Field(field.name, field.encode_name, field.type, annotation, field.required, is_list, chosen)
+    whole = all(isinstance(kind, mi.IntType) for kind in kinds)
+    return Field(field.name, field.encode_name, field.type, annotation, field.required, is_list, chosen, whole)
 
 
 def _wanted(field: Field) -> str:

@@ -30,15 +30,16 @@ def goes_on(workload_id: str) -> Iterator[None]:
 
 
 class Printer:
-    """Lines as they are: nothing but the line, unless the time or the pod is asked for."""
+    """Lines as they are: nothing but the line, unless the time or the pod is asked for. `plain` is never JSON."""
 
-    def __init__(self, *, timestamps: bool = False, pods: bool = False) -> None:
+    def __init__(self, *, timestamps: bool = False, pods: bool = False, plain: bool = False) -> None:
+        self._text = plain or is_text()
         self._timestamps = timestamps
         self._pods = pods
         self._stdout = sys.stdout.buffer
 
     def show(self, output: "Output") -> None:
-        if not is_text():
+        if not self._text:
             show_json_line(
                 {"pod": output.pod, "attempt": output.attempt, "at": _when(output), "line": output.line.text}
             )

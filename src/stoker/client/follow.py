@@ -113,29 +113,27 @@ class Follow:
             self._closed = True
 
     def _follow(self) -> Iterator[WorkloadDetail | Output]:
-        detail = self._look()
-        yield detail
-        looked, stale = time.monotonic(), False
         while True:
+            detail = self._look()
+            yield detail
             self._read_pods(detail)
+            looked, news, stale = time.monotonic(), False, False
             while not stale:
                 if not self._open and self._is_over(detail):
                     return
                 match self._next():
                     case Output() as output:
                         yield output
-                    case None:
-                        stale = True
-                    case WorkloadEvent():
-                        self._told = True
-                        stale = self._queue.empty() or time.monotonic() - looked > SETTLE_SECONDS
-                    case Exception() as error:
-                        raise error
                     case _Over(tail):
                         self._open.discard(tail)
-            detail = self._look()
-            looked, stale = time.monotonic(), False
-            yield detail
+                    case WorkloadEvent():
+                        self._told = news = True
+                    case Exception() as error:
+                        raise error
+                    case None:
+                        stale = True
+                settled = self._queue.empty() or time.monotonic() - looked > SETTLE_SECONDS
+                stale = stale or (news and settled)  # of many changes at once only the last matters
 
     def _is_over(self, detail: WorkloadDetail) -> bool:
         chosen = self._logs.attempt if self._logs else None

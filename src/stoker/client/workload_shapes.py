@@ -195,7 +195,8 @@ class LogLine(Shape, frozen=True):
 
     @classmethod
     def of_event(cls, event: ServerEvent) -> Self:
-        return cls.stamped(event.data)
+        """A line has no line feed in it; where an event has one, the line had a carriage return."""
+        return cls.stamped(event.data.replace("\n", "\r"))
 
     @classmethod
     def stamped(cls, text: str) -> Self:

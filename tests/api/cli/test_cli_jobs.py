@@ -153,6 +153,19 @@ def test_events_of_a_workload_begin_with_its_first(terminal: Terminal) -> None:
     assert (phases[0], phases[-1]) == ("Pending", "Completed")
 
 
+def test_a_watched_list_tells_of_each_change(terminal: Terminal) -> None:
+    words = [*STOKER, "list", "watched", "--watch", "--json"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=terminal.environment) as process:
+        assert process.stdout is not None
+        terminal.ok("run", "--name", "watched", "-q", "true")
+        phases = [msgspec.json.decode(process.stdout.readline())["phase"]]
+        while phases[-1] != "Succeeded":
+            phases.append(msgspec.json.decode(process.stdout.readline())["phase"])
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=PATIENCE_SECONDS)
+    assert (process.returncode, said.strip()) == (130, b"")
+
+
 def test_the_schema_has_the_fields_of_a_file(terminal: Terminal) -> None:
     assert "displayName" in terminal.ok("schema")
 
@@ -168,3 +181,21 @@ def test_a_coroutine_sees_the_same_job(serving: Serving, terminal: Terminal) -> 
             return [line.text async for line in stoker.workloads.follow_logs(workload_id, detail.pods[0].pod_id)]
 
     assert asyncio.run(texts()) == ["a", "b"]
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_while_the_server_is_started_anew(tmp_path: Path) -> None:
+    first = Serving(tmp_path, tmp_path / "data")
+    words = [*STOKER, "run", "-q", "for i in $(seq 1 25); do echo $i; sleep 0.2; done; exit 6"]
+    environment = first.terminal.environment
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"1\n"
+        first.stop()
+        second = Serving(tmp_path, tmp_path / "data", "--port", first.address.rpartition(":")[2])
+        try:
+            printed, said = process.communicate(timeout=PATIENCE_SECONDS)
+        finally:
+            second.stop()
+    assert (process.returncode, said) == (6, b"")
+    assert printed.split() == [b"%d" % number for number in range(2, 26)]

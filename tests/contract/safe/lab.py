@@ -35,6 +35,19 @@ PATIENCE = 20.0
 GIB = 2**30
 NODES = ("node-001", "node-002")
 PHASES = ("Pending", "Running", "Succeeded", "Failed", "Stopped", "Updating")
+CONDITIONS = {
+    "Queued",
+    "Dispatched",
+    "Running",
+    "Updating",
+    "Preempted",
+    "Failover",
+    "TimedOut",
+    "Stopped",
+    "Succeeded",
+    "Failed",
+}
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\Z")
 ENDED = ("Succeeded", "Failed", "Stopped")
 WAIT = "trap 'exit 0' TERM; sleep 600 & wait $!"
 """A script that runs until it is asked to stop."""
@@ -49,6 +62,25 @@ def big_node(name: str, gpus: int = 8) -> Node:
     """A node of the size that the document's example needs."""
     devices = tuple(Device(number, f"{name}-{number}", "Pretend GPU", pretend=True) for number in range(gpus))
     return Node(name, 256 * MILLI, 1024 * GIB, devices, address="127.0.0.1")
+
+
+def check_detail(shown: dict[str, Any]) -> None:
+    """What holds for every workload at any time."""
+    conditions = shown["conditions"]
+    times = [each["lastTransitionTime"] for each in conditions]
+    assert {each["type"] for each in conditions} <= CONDITIONS
+    assert {each["status"] for each in conditions} == {"True"}
+    assert times == sorted(times)
+    assert all(TIME.match(at) for at in times)
+    assert (conditions[0]["type"], conditions[0]["reason"]) == ("Queued", "Submitted")
+    dispatched = [each["reason"] for each in conditions if each["type"] == "Dispatched"]
+    assert dispatched == [f"Dispatch{number}" for number in range(shown["dispatchCount"])]
+    assert [len(names) for names in shown["nodes"]] == [len(numbers) for numbers in shown["ranks"]]
+    assert shown["phase"] in PHASES
+    assert all(TIME.match(shown[name]) or shown[name] == "" for name in ("creationTime", "startTime", "endTime"))
+    assert (shown["endTime"] != "") == (shown["phase"] in ENDED)
+    assert shown["schedulerOrder"] == 0 or shown["phase"] == "Pending"
+    assert re.fullmatch(r"(\d+h\d{1,2}m|\d{1,2}m)?\d{1,2}s", shown["runtime"])
 
 
 class Contract:
@@ -110,10 +142,10 @@ class QueueLab(Lab):
         }
         return {name: value for name, value in made.items() if value is not None}
 
-    def create(self, as_: str = "member", **fields: Any) -> httpx.Response:
+    def create(self, as_: str = "member", /, **fields: Any) -> httpx.Response:
         return self.post(SAFE, as_=as_, json=self.body(**fields))
 
-    def submit(self, as_: str = "member", **fields: Any) -> str:
+    def submit(self, as_: str = "member", /, **fields: Any) -> str:
         """The id of a workload that was accepted."""
         made = self.create(as_, **fields)
         assert made.status_code == 200, made.text
@@ -122,13 +154,15 @@ class QueueLab(Lab):
     def detail(self, ref: str, as_: str = "admin") -> dict[str, Any]:
         found = self.get(f"{SAFE}/{ref}", as_=as_)
         assert found.status_code == 200, found.text
-        return found.json()
+        shown = found.json()
+        check_detail(shown)
+        return shown
 
-    def listed(self, as_: str = "admin", **query: Any) -> list[dict[str, Any]]:
+    def listed(self, as_: str = "admin", /, **query: Any) -> list[dict[str, Any]]:
         """The items of a list."""
         return self.page(as_, **query)["items"]
 
-    def page(self, as_: str = "admin", **query: Any) -> dict[str, Any]:
+    def page(self, as_: str = "admin", /, **query: Any) -> dict[str, Any]:
         found = self.get(f"{SAFE}?{httpx.QueryParams(query)}", as_=as_)
         assert found.status_code == 200, found.text
         return found.json()
@@ -235,7 +269,7 @@ class RunningLab(QueueLab):
     def ended(self, ref: str, within: float = PATIENCE) -> dict[str, Any]:
         return self.reach(ref, *ENDED, within=within)
 
-    def finished(self, as_: str = "member", **fields: Any) -> dict[str, Any]:
+    def finished(self, as_: str = "member", /, **fields: Any) -> dict[str, Any]:
         """A workload that was submitted and has ended."""
         return self.ended(self.submit(as_, **fields))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.api.lab import SAFE
-from tests.contract.safe.lab import WAIT, QueueLab, RunningLab, big_node, encoded
+from tests.contract.safe.lab import TIME, WAIT, QueueLab, RunningLab, big_node, encoded
 
 EXAMPLE: dict[str, Any] = {
     "displayName": "my-training-job",
@@ -77,7 +77,6 @@ BESIDES = {
     "annotations": dict,
     "dependencies": list,
 }
-TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\Z")
 ID = re.compile(r"my-training-job-[bcdfghjklmnpqrstvwxz2456789]{5}\Z")
 
 

@@ -3,15 +3,20 @@
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 from tests.unit.cli.fake import SAFE, FakeServer, detail, log_events
 
 from stoker.client import Stoker, StokerError, Unreachable
-from stoker.client.follow import LogChoice, Output, Seen
-from stoker.client.workload_shapes import LogLine
+from stoker.client.follow import Follow, LogChoice, Output, Seen
+from stoker.client.workload_shapes import LogLine, WorkloadEvent
 
 NAME = "train-b2c4d"
 LOGS = f"GET {SAFE}/{NAME}/pods/{NAME}-0/logs"
+EVENT = (
+    f'{{"seq":1,"at":"2026-01-15T10:30:00.000Z","workloadId":"{NAME}","workspace":"w","kind":"phase",'
+    '"phase":"Completed","reason":"","message":""}'
+)
 REFUSED = httpx.ConnectError("Connection refused")
 
 
@@ -52,13 +57,26 @@ def test_what_ended_before_anyone_looked_has_its_lines_too() -> None:
 def test_an_event_makes_it_look_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stoker.client.follow.UNTOLD_LOOK_SECONDS", 600)
     monkeypatch.setattr("stoker.client.follow.LOOK_SECONDS", 600)
-    data = (
-        f'{{"seq":1,"at":"2026-01-15T10:30:00.000Z","workloadId":"{NAME}","workspace":"w","kind":"phase",'
-        '"phase":"Completed","reason":"","message":""}'
-    )
     fake = server((200, detail()), (200, detail(phase="Succeeded")))
-    fake.answers["GET /events"] = (200, f"id: 1\nevent: phase\ndata: {data}\n\n".encode())
+    fake.answers["GET /events"] = (200, f"id: 1\nevent: phase\ndata: {EVENT}\n\n".encode())
     assert followed(fake, LogChoice()) == (["Running", "Succeeded"], ["hi"])
+
+
+def test_the_news_of_the_end_is_not_lost_among_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stoker.client.follow.UNTOLD_LOOK_SECONDS", 600)
+    monkeypatch.setattr("stoker.client.follow.LOOK_SECONDS", 600)
+    monkeypatch.setattr("stoker.client.follow.SETTLE_SECONDS", 600)
+    fake = server((200, detail()), (200, detail(phase="Succeeded")), logs=(200, log_events(*map(str, range(900)))))
+    with Stoker("http://x", transport=fake.transport) as stoker:
+        following = Follow(stoker, NAME, LogChoice())
+        monkeypatch.setattr(following, "_listen", lambda: None)
+        phases = []
+        for each in following:
+            if isinstance(each, Output) and each.line.text == "3":
+                following._put(msgspec.json.decode(EVENT, type=WorkloadEvent))
+            elif not isinstance(each, Output):
+                phases.append(each.phase)
+    assert phases == ["Running", "Succeeded"]
 
 
 def test_every_attempt_is_read_even_one_that_nobody_saw() -> None:

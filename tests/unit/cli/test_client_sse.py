@@ -52,6 +52,11 @@ def test_an_answer_that_stops_short_is_told_from_a_server_that_never_answered() 
     assert not Unreachable("http://x", "connection refused").broke_off
 
 
+def test_a_carriage_return_that_became_lines_of_an_event_is_one_again() -> None:
+    [event] = EventReader().feed(b"data: 2026-01-15T10:30:00.250Z 10%\ndata: 20%\n\n")
+    assert LogLine.of_event(event).text == "10%\r20%"
+
+
 @pytest.mark.parametrize(
     ("text", "line"),
     [

@@ -35,7 +35,7 @@ def command(ctx: click.Context, command: tuple[str, ...], quiet: bool, timestamp
 
     client = connect()
     made = client.workloads.create(job_body(given, command)).workload_id
-    progress = Progress(quiet=quiet)
-    detail = attach(client, made, LogChoice(every_attempt=True), Printer(timestamps=timestamps), progress)
+    printer = Printer(timestamps=timestamps, plain=True)
+    detail = attach(client, made, LogChoice(every_attempt=True), printer, Progress(quiet=quiet))
     say_end(detail, quiet=quiet)
     ctx.exit(exit_code(detail))

@@ -85,6 +85,13 @@ def test_quiet_says_nothing_but_what_the_job_prints(stoker: RunStoker) -> None:
     assert (done.exit_code, done.stdout, done.stderr) == (3, "hi\n", "")
 
 
+def test_run_prints_lines_whatever_the_form_of_data_is(stoker: RunStoker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STOKER_OUTPUT", "json")
+    assert stoker("run", "ls", server=ending("Succeeded")).stdout == "hi\n"
+    followed = stoker("submit", "--follow", "ls", server=ending("Succeeded")).stdout
+    assert json.loads(followed)["line"] == "hi"
+
+
 @pytest.mark.parametrize(
     ("words", "script"),
     [(("echo hi; exit 3",), "echo hi; exit 3"), (("echo", "a b", "$HOME"), "echo 'a b' '$HOME'"), (("ls",), "ls")],
