@@ -5,6 +5,7 @@ Three things wake it: a change that someone wrote, a report of the engine, and t
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -16,6 +17,7 @@ from stoker.controller.reconcile import Reconciler
 from stoker.domain.clock import Clock
 from stoker.domain.errors import StokerError
 from stoker.domain.names import Randomness
+from stoker.domain.workload import Phase
 from stoker.engines.base import Engine, Everything, Observation
 from stoker.engines.failpoints import failpoint
 from stoker.store import changes, nodes, pods, workloads
@@ -29,6 +31,10 @@ CHANGES_SECONDS = 1.0
 LOOK_BACK = 1000
 """How many of the last changes are gone through again at the start: a crash may have come before their effect."""
 AGAIN_SECONDS = 1.0
+REST = 4.0
+"""After a round of planning the queue rests so many times as long as it took, so that it never takes all there is:
+a round over thousands is long, and everything that happens asks for one."""
+LONGEST_REST_SECONDS = 1.0
 
 log = logging.getLogger("stoker.controller")
 
@@ -106,14 +112,15 @@ class ClusterController:
         if report.nodes:
             nodes.put(transaction, self._cluster_id, report.nodes, now)
         touched = record_pods(transaction, report.pods, now)
-        held = {pod.uid: pod for pod in pods.held(transaction, self._cluster_id)}
         if isinstance(report, Everything):
             there = {pod.uid for pod in report.pods}
-            begun = [pod for uid, pod in held.items() if uid not in there and pod.started_at is not None]
+            held = pods.held(transaction, self._cluster_id)
+            begun = [pod for pod in held if pod.uid not in there and pod.started_at is not None]
             touched |= record_missing(transaction, begun, now, "it was gone when contact came back")
             touched |= {pod.workload_uid for pod in report.pods if pod.workload_uid}
             return touched | {workload.uid for workload in workloads.active(transaction, self._cluster_id)}
-        gone = [held[uid] for uid in report.gone if uid in held]
+        known = (pods.get(transaction, uid) for uid in report.gone)
+        gone = [pod for pod in known if pod is not None and not pod.phase.ended]
         return touched | record_missing(transaction, gone, now, "it is gone from its node")
 
     async def _follow_changes(self) -> None:
@@ -127,15 +134,19 @@ class ClusterController:
                 if not rows:
                     await listener.wait(CHANGES_SECONDS)
                     continue
-                await self._reconciler.touch(*dict.fromkeys(row.workload_uid for row in rows))
+                moved = (row.workload_uid for row in rows if not Phase(row.phase).queued)
+                await self._reconciler.touch(*dict.fromkeys(moved))
                 self._queue_due.set()
 
     async def _plan(self) -> None:
         while True:
+            began = time.monotonic()
             outcome = await self._queue.round()
+            rest = min(LONGEST_REST_SECONDS, REST * (time.monotonic() - began))
             await self._reconciler.touch(*outcome.touched)
             if outcome.touched:
                 self._signal.notify()
+            await asyncio.sleep(rest)
             await self._wait(self._queue_due, self._seconds_until(outcome.again_at))
 
     async def _ring(self) -> None:

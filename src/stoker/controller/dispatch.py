@@ -4,7 +4,9 @@ The attempt, its pods and the GPUs they hold are durable first, so a crash at an
 or all that is needed to go on.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
 
 from stoker.domain.lifecycle import Placed, transition
 from stoker.domain.names import Randomness, new_uuid
@@ -15,6 +17,19 @@ from stoker.domain.workload import Kind, Pod, Workload
 from stoker.store import nodes, pods, workloads
 from stoker.store.base import Transaction
 from stoker.store.pods import Allocation
+
+
+class Rooms(Struct, frozen=True):
+    """The nodes of a cluster and the pods that take up room on them; grows while a plan is written down."""
+
+    cluster_id: str
+    nodes: Mapping[str, Node]
+    held: list[Pod]
+
+
+def read_rooms(transaction: Transaction, cluster_id: str) -> Rooms:
+    known = {node.name: node for node in nodes.of_cluster(transaction, cluster_id)}
+    return Rooms(cluster_id, known, holders(pods.held(transaction, cluster_id)))
 
 
 def pod_name(workload: Workload, rank: int) -> str:
@@ -28,6 +43,7 @@ def pod_name(workload: Workload, rank: int) -> str:
 
 def dispatch(
     transaction: Transaction,
+    rooms: Rooms,
     uid: str,
     version: int,
     ranks: Sequence[int],
@@ -39,15 +55,13 @@ def dispatch(
     workload = workloads.find(transaction, uid)
     if workload is None or workload.version != version:
         return False
-    cluster_id = workload.cluster_id
     change = transition(workload, Placed(at))
     after = change.workload if change else workload
-    known = {node.name: node for node in nodes.of_cluster(transaction, cluster_id)}
-    held = holders(pods.held(transaction, cluster_id))
-    made: list[Pod] = []
+    before = len(rooms.held)
     for rank, name in zip(ranks, places, strict=True):
-        devices = choose_devices(known.get(name), held, after.spec.resources)
+        devices = choose_devices(rooms.nodes.get(name), rooms.held, after.spec.resources)
         if devices is None:
+            del rooms.held[before:]
             return False
         pod = Pod(
             uid=new_uuid(randomness),
@@ -61,13 +75,12 @@ def dispatch(
             devices=devices,
             created_at=at,
         )
-        made.append(pod)
-        held.append(pod)
+        rooms.held.append(pod)
     if change is not None:
         workloads.apply(transaction, workload, change)
-    for pod in made:
-        pods.add(transaction, cluster_id, pod)
-        pods.allocate(transaction, cluster_id, allocations(pod, known[pod.node], at))
+    for pod in rooms.held[before:]:
+        pods.add(transaction, rooms.cluster_id, pod)
+        pods.allocate(transaction, rooms.cluster_id, allocations(pod, rooms.nodes[pod.node], at))
     return True
 
 

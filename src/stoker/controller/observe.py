@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from msgspec import structs
 
 from stoker.controller.dispatch import allocations
-from stoker.domain.workload import Pod, PodPhase
+from stoker.domain.workload import Pod, PodPhase, Workload
 from stoker.engines.base import PodSeen
 from stoker.store import nodes, pods, workloads
 from stoker.store.base import Transaction
@@ -56,11 +56,16 @@ def release(transaction: Transaction, pod: Pod, at: int) -> None:
     for successor in pods.of_attempt(transaction, pod.workload_uid, pod.attempt):
         if successor.rank == pod.rank and successor.revision > pod.revision and not successor.phase.ended:
             workload = workloads.find(transaction, pod.workload_uid)
-            if workload is not None and successor.devices:
+            if workload is not None and successor.devices and not _holds(transaction, workload, successor):
                 known = nodes.named(transaction, workload.cluster_id, {successor.node})
                 held = allocations(successor, known.get(successor.node), at)
                 pods.allocate(transaction, workload.cluster_id, held)
             return
+
+
+def _holds(transaction: Transaction, workload: Workload, pod: Pod) -> bool:
+    """Whether it has GPUs of its own already: it was given another place than the one before it had."""
+    return any(each.pod_uid == pod.uid for each in pods.open_allocations(transaction, workload.cluster_id))
 
 
 def _end(report: PodSeen, at: int) -> int | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from stoker.controller.dispatch import dispatch
+from stoker.controller.dispatch import dispatch, read_rooms
 from stoker.domain.clock import Clock
 from stoker.domain.lifecycle import DependencyFailed, Event, Preempted, transition
 from stoker.domain.names import Randomness
@@ -53,10 +53,11 @@ class QueueLoop:
 
     def _write(self, transaction: Transaction, cluster: UnderWay, made: Plan, now: int) -> list[str]:
         touched = []
+        rooms = read_rooms(transaction, self._cluster_id)
         for place in made.placements:
             workload = cluster.workloads[place.uid]
             ranks = missing_ranks(workload, cluster.pods.get(place.uid, ()))
-            if dispatch(transaction, place.uid, workload.version, ranks, place.nodes, now, self._randomness):
+            if dispatch(transaction, rooms, place.uid, workload.version, ranks, place.nodes, now, self._randomness):
                 touched.append(place.uid)
         for preemption in made.preemptions:
             winner = cluster.workloads[preemption.for_uid].slug

@@ -52,11 +52,18 @@ def missing_ranks(workload: Workload, held: Sequence[Pod]) -> tuple[int, ...]:
 
 
 def holders(held: Iterable[Pod]) -> list[Pod]:
-    """The pods that take up room: a successor does so only when the one it follows has gone."""
-    first: dict[tuple[str, int], Pod] = {}
+    """The pods that take up room: what takes the place of another does so only when that one has gone."""
+    found: dict[tuple[str, int], list[Pod]] = defaultdict(list)
     for pod in sorted(held, key=lambda pod: (pod.revision, pod.created_at)):
-        first.setdefault((pod.workload_uid, pod.rank), pod)
-    return list(first.values())
+        before = found[pod.workload_uid, pod.rank]
+        if not any(_in_place_of(pod, other) for other in before):
+            before.append(pod)
+    return [pod for each in found.values() for pod in each]
+
+
+def _in_place_of(pod: Pod, other: Pod) -> bool:
+    same = pod.node == other.node and set(pod.devices) <= set(other.devices)
+    return same and pod.resources.fits(other.resources)
 
 
 def by_node(held: Iterable[Pod]) -> Mapping[str, Sequence[Pod]]:

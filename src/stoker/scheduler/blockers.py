@@ -1,6 +1,6 @@
 """Who is in the way of a workload: what it depends on, who is ahead of it, who leaves, or who holds what it needs."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from enum import StrEnum
 
 from msgspec import Struct
@@ -8,12 +8,12 @@ from msgspec import Struct
 from stoker.domain.resources import NONE, Resources
 from stoker.scheduler.desk import Desk
 from stoker.scheduler.holders import Offer, held_by, offer_of
-from stoker.scheduler.line import Line, Shape, shape_of
+from stoker.scheduler.line import Shape, shape_of
 from stoker.scheduler.need import Need
 from stoker.scheduler.preemption import needed
 from stoker.scheduler.reasons import BehindHead, BehindPriority, NodeUnusable, NotYet, Preempting, Reason, WaitsFor
+from stoker.scheduler.round import Round
 from stoker.scheduler.snapshot import Placed, Waiting
-from stoker.scheduler.turn import Turn
 
 
 class Blocks(StrEnum):
@@ -33,7 +33,7 @@ class Blocker(Struct, frozen=True):
     held: Resources = NONE
 
 
-def blockers(desk: Desk, turns: Mapping[int, Turn], waiting: Waiting, reason: Reason) -> tuple[Blocker, ...]:
+def blockers(made: Round, waiting: Waiting, reason: Reason) -> tuple[Blocker, ...]:
     """Those without whom it would start, as far as they are known."""
     match reason:
         case NotYet() | NodeUnusable():
@@ -41,29 +41,28 @@ def blockers(desk: Desk, turns: Mapping[int, Turn], waiting: Waiting, reason: Re
         case WaitsFor(uids):
             return tuple(Blocker(uid, Blocks.DEPENDENCY) for uid in uids)
         case BehindHead() | BehindPriority():
-            line = turns[waiting.workspace_id].line
-            return tuple(
-                Blocker(each.uid, Blocks.AHEAD, each.each * each.replicas) for each in ahead(desk, line, waiting)
-            )
+            return tuple(Blocker(each.uid, Blocks.AHEAD, each.each * each.replicas) for each in ahead(made, waiting))
         case Preempting(victims):
-            placed = desk.holders.placed
+            placed = made.desk.holders.placed
             return tuple(Blocker(uid, Blocks.LEAVING, held_by(placed[uid])) for uid in victims)
         case _:
-            found = _holders(desk, turns, waiting)
+            found = _holders(made, waiting)
             return tuple(Blocker(each.uid, Blocks.HOLDS, held_by(each)) for each in found)
 
 
-def ahead(desk: Desk, line: Line, waiting: Waiting) -> Iterator[Waiting]:
+def ahead(made: Round, waiting: Waiting) -> Iterator[Waiting]:
     """Those before it in the queue that do not start now."""
+    line = made.turns[waiting.workspace_id].line
     for each in line.waiting[: line.position(waiting.uid)]:
-        if each.uid not in desk.started:
+        if each.uid not in made.desk.started:
             yield each
 
 
-def _holders(desk: Desk, turns: Mapping[int, Turn], waiting: Waiting) -> list[Placed]:
+def _holders(made: Round, waiting: Waiting) -> list[Placed]:
     """The fewest that would have to go for it to start, whether they may be preempted or not."""
+    desk = made.desk
     shape, named = shape_of(waiting, {}), desk.named(waiting)
-    offers = sorted(offer_of(placed) for placed in _placed(desk, turns) if placed.uid != waiting.uid)
+    offers = sorted(offer_of(placed) for placed in _placed(made) if placed.uid != waiting.uid)
     for pool in ("",) if named else shape.pools:
         found = _in_the_way(desk, waiting, shape, Need(desk, shape, pool, named, anywhere=True), offers)
         if found is not None:
@@ -89,12 +88,13 @@ def _in_the_way(desk: Desk, waiting: Waiting, shape: Shape, need: Need, offers: 
     return needed(chosen, need, None if waiting.preemptible else account, shape, own)
 
 
-def _placed(desk: Desk, turns: Mapping[int, Turn]) -> Iterator[Placed]:
+def _placed(made: Round) -> Iterator[Placed]:
     """All that holds room once the plan is carried out."""
+    desk = made.desk
     for placed in desk.holders.placed.values():
         if not placed.leaving and placed.uid not in desk.preempted:
             yield placed
-    for turn in turns.values():
+    for turn in made.turns.values():
         for position in turn.started:
             each = turn.line.waiting[position]
             yield Placed(

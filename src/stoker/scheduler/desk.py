@@ -7,6 +7,7 @@ now. All of it only shrinks, but for `later` when somebody is asked to leave.
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
+from copy import copy
 from enum import Enum
 
 from stoker.domain.resources import NONE, Resources
@@ -47,6 +48,20 @@ class Desk:
         self._fresh = -(1 << 20)
         for placed in holders.leaving.values():
             self._vacate(placed)
+
+    def copy(self) -> "Desk":
+        """The same desk, to go on from here in another way."""
+        desk = copy(self)
+        desk.now = self.now.copy()
+        desk.later = desk.now if self.later is self.now else self.later.copy()
+        desk.accounts = {workspace_id: copy(account) for workspace_id, account in self.accounts.items()}
+        desk.yielding = {workspace_id: row.copy() for workspace_id, row in self.yielding.items()}
+        desk.leavers = {name: uids.copy() for name, uids in self.leavers.items()}
+        desk.leaving = {workspace_id: uids.copy() for workspace_id, uids in self.leaving.items()}
+        desk.started, desk.preempted = self.started.copy(), self.preempted.copy()
+        desk.promised, desk.refusals = self.promised.copy(), self.refusals.copy()
+        desk._own, desk._named = self._own.copy(), self._named.copy()
+        return desk
 
     def room(self, when: When) -> Nodes:
         match when:

@@ -3,23 +3,19 @@
 Every edit that is suggested was tried: the cluster was planned again with it, and the workload started.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
 from msgspec import Struct
 
 from stoker.domain.resources import NONE, Resources
 from stoker.scheduler.blockers import Blocker, ahead, blockers
 from stoker.scheduler.desk import Desk
-from stoker.scheduler.edits import Edit, RaisePriority, cuts, has_room, kept_whole, size
+from stoker.scheduler.edits import Edit, RaisePriority, cuts, has_room, kept_whole
 from stoker.scheduler.planner import Planner
 from stoker.scheduler.reasons import BehindHead, BehindPriority, NotYet, Reason, WaitsFor
 from stoker.scheduler.snapshot import Snapshot, Waiting
+from stoker.scheduler.trials import Trials
 from stoker.scheduler.waits import Waits
-
-EDITS = 5
-"""As many are suggested at most."""
-TRIALS = 6
-"""As many are tried."""
 
 
 class Explanation(Struct, frozen=True):
@@ -43,34 +39,21 @@ def explain(snapshot: Snapshot, uid: str, priorities: Collection[int] = ()) -> E
 def explain_in(planner: Planner, uid: str, priorities: Collection[int] = ()) -> Explanation:
     """The same, for a cluster that is planned again and again."""
     waiting = planner.waiting(uid)
-    desk, turns = planner.decided(planner.lines)
-    if uid in desk.started:
+    trials = Trials(planner, waiting)
+    made = trials.made
+    if uid in made.desk.started:
         return Explanation(uid, None, 0, 0, NONE, (), ())
-    wait = Waits(desk, turns, planner.now)[uid]
-    before = list(ahead(desk, turns[waiting.workspace_id].line, waiting))
+    wait = Waits(made, planner.now)[uid]
+    before = list(ahead(made, waiting))
     return Explanation(
         uid,
         wait.reason,
         wait.order,
         len(before),
         sum((each.each * each.replicas for each in before), NONE),
-        blockers(desk, turns, waiting, wait.reason),
-        tuple(_that_start(planner, waiting, _worth_trying(planner, desk, waiting, wait.reason, priorities))),
+        blockers(made, waiting, wait.reason),
+        tuple(trials.that_start(_worth_trying(planner, made.desk, waiting, wait.reason, priorities))),
     )
-
-
-def _that_start(planner: Planner, waiting: Waiting, edits: Collection[Edit]) -> Iterator[Edit]:
-    """Those edits with which a new plan starts the workload at once; of each kind the smallest."""
-    found: set[object] = set()
-    tried = 0
-    for edit in sorted(edits, key=lambda edit: size(edit, waiting)):
-        kind = (type(edit), getattr(edit, "resource", None))
-        if kind not in found and len(found) < EDITS and tried < TRIALS:
-            tried += 1
-            desk, _ = planner.decided(planner.with_edit(edit.on(waiting)), until=waiting.uid)
-            if waiting.uid in desk.started:
-                found.add(kind)
-                yield edit
 
 
 def _worth_trying(

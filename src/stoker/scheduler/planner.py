@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping
 
 from stoker.domain.resources import NONE, Resources
 from stoker.scheduler.change import Change
-from stoker.scheduler.decide import decide
 from stoker.scheduler.decisions import Fail, Place, Plan, Preempt
 from stoker.scheduler.desk import Desk
 from stoker.scheduler.holders import Holders
 from stoker.scheduler.hope import Hope
 from stoker.scheduler.line import Line, Shapes
 from stoker.scheduler.nodes import Nodes
+from stoker.scheduler.round import Round
 from stoker.scheduler.snapshot import NodeRoom, Snapshot, Waiting
 from stoker.scheduler.turn import Turn
 from stoker.scheduler.waits import Waits
@@ -60,23 +60,23 @@ class Planner:
         return self.plan()
 
     def plan(self) -> Plan:
-        desk, turns = self.decided(self.lines)
+        made = self.round(self.lines)
+        made.run()
         return Plan(
-            tuple(Place(uid, nodes) for uid, nodes in desk.started.items()),
-            tuple(Preempt(uid, for_uid) for uid, for_uid in desk.preempted.items()),
+            tuple(Place(uid, nodes) for uid, nodes in made.desk.started.items()),
+            tuple(Preempt(uid, for_uid) for uid, for_uid in made.desk.preempted.items()),
             tuple(Fail(uid, dependency) for uid, dependency in sorted(self._failed.items())),
-            Waits(desk, turns, self.now),
+            Waits(made, self.now),
         )
 
-    def decided(self, lines: Mapping[int, Line], until: str = "") -> tuple[Desk, Mapping[int, Turn]]:
-        """Plan these lines, all of them or until it is known what becomes of one workload."""
+    def round(self, lines: Mapping[int, Line]) -> Round:
+        """A plan of these lines that is still to be made."""
         desk = Desk(self.nodes, self.holders, self.hope, self.cluster)
         turns = {
             workspace_id: Turn(lines[workspace_id], self.holders.queue(workspace_id), desk.accounts[workspace_id])
             for workspace_id in sorted(lines)
         }
-        decide(desk, turns, until)
-        return desk, turns
+        return Round(desk, turns)
 
     def waiting(self, uid: str) -> Waiting:
         line = self.lines[self._workspaces[uid]]

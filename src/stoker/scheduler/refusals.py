@@ -17,6 +17,11 @@ class Refusals:
     def __init__(self) -> None:
         self._smallest: dict[Hashable, dict[Hashable, list[Ask]]] = {}
 
+    def copy(self) -> "Refusals":
+        other = Refusals()
+        other._smallest = {kind: places.copy() for kind, places in self._smallest.items()}
+        return other
+
     def cover(self, kind: Hashable, where: Hashable, ask: Ask) -> bool:
         """Whether this ask is known not to fit."""
         places = self._smallest.get(kind)

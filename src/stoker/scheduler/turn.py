@@ -4,12 +4,15 @@ Under `fifo` the first that cannot start stops the line. Under `balance` it is s
 goes past it; what names its nodes is skipped without holding up others. What is not to start yet holds up nobody.
 """
 
+from copy import copy
+
 from stoker.domain.identity import QueuePolicy
 from stoker.scheduler.accounts import Account
-from stoker.scheduler.line import ASLEEP, Line
+from stoker.scheduler.line import ASLEEP, Line, Shape
 from stoker.scheduler.snapshot import Queue
 
 LOWEST = -(1 << 62)
+NOWHERE = -1
 Key = tuple[bool, bool, bool, float, int, int, str]
 
 
@@ -22,6 +25,7 @@ class Turn:
         "borrowing",
         "fifo",
         "line",
+        "pause_at",
         "ranked_from",
         "refused",
         "started",
@@ -40,6 +44,7 @@ class Turn:
         """Position, priority and uid of each that nothing lower goes past."""
         self.started: list[int] = []
         self.stopped_at: int | None = None
+        self.pause_at = NOWHERE
         self.ranked_from = line.ranked_from()
         self._seek()
 
@@ -47,11 +52,26 @@ class Turn:
     def over(self) -> bool:
         return self.at >= len(self.line.keys) or self.stopped_at is not None
 
+    @property
+    def paused(self) -> bool:
+        return self.at == self.pause_at
+
+    def copy(self, account: Account) -> "Turn":
+        turn = copy(self)
+        turn.account = account
+        turn.refused = self.refused.copy()
+        turn.barriers = self.barriers.copy()
+        turn.started = self.started.copy()
+        return turn
+
+    def would_borrow(self, shape: Shape) -> bool:
+        """Whether this would be there on room that the workspace is not owed."""
+        return shape.preemptible and not self.account.within_later(shape.total)
+
     def key(self, share: float) -> Key:
         """The smaller, the sooner the workspace is served."""
-        shape = self.line.shapes[self.at]
         rank, priority, fresh, submitted_at, uid = self.line.keys[self.at]
-        self.borrowing = shape.preemptible and not self.account.within_later(shape.total)
+        self.borrowing = self.would_borrow(self.line.shapes[self.at])
         return (self.borrowing, rank != 0, fresh, share, priority, submitted_at, uid)
 
     def go_on(self) -> None:
@@ -79,7 +99,7 @@ class Turn:
         end = len(shapes)
         while at < end:
             shape = shapes[at]
-            if shape not in refused:
+            if shape not in refused or at == self.pause_at:
                 if shape.priority >= self.barrier:
                     break
                 if at >= self.ranked_from:

@@ -8,7 +8,6 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 
 from stoker.scheduler.decisions import Wait
-from stoker.scheduler.desk import Desk
 from stoker.scheduler.reasons import (
     BehindHead,
     BehindPriority,
@@ -19,15 +18,16 @@ from stoker.scheduler.reasons import (
     Reason,
     WaitsFor,
 )
+from stoker.scheduler.round import Round
 from stoker.scheduler.shortage import short_in_pools, short_on_named
 from stoker.scheduler.snapshot import Waiting
 from stoker.scheduler.turn import Turn
 
 
 class Waits(Mapping[str, Wait]):
-    def __init__(self, desk: Desk, turns: Mapping[int, Turn], now: int) -> None:
-        self._desk = desk
-        self._turns = turns
+    def __init__(self, made: Round, now: int) -> None:
+        self._desk = made.desk
+        self._turns = made.turns
         self._now = now
         self._no_room: dict[object, NoRoom] = {}
 

@@ -49,6 +49,7 @@ CONDITIONS = {
 }
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\Z")
 ENDED = ("Succeeded", "Failed", "Stopped")
+ALLOCATIONS = "SELECT node, device, gpu_milli, from_at, to_at FROM allocation"
 WAIT = "trap 'exit 0' TERM; sleep 600 & wait $!"
 """A script that runs until it is asked to stop."""
 
@@ -244,6 +245,7 @@ class RunningLab(QueueLab):
             for item in self.listed(phase="Pending,Running,Updating", limit=1000):
                 self.delete(f"{SAFE}/{item['workloadId']}", as_="admin")
             self.until(lambda: not self._held(), "every pod has gone")
+            assert self.held_twice() == []
         finally:
             super().close()
 
@@ -320,6 +322,21 @@ class RunningLab(QueueLab):
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
+
+    def held_twice(self) -> list[tuple[str, int, int]]:
+        """Node, device and moment of every GPU of which more was given out than there is."""
+        rows = self.run(self.installation.store.read(lambda tx: tx.all(ALLOCATIONS, {})))
+        steps: dict[tuple[str, int], list[tuple[int, int]]] = {}
+        for node, device, milli, begin, end in rows:
+            steps.setdefault((node, device), []).extend([(begin, milli), *([(end, -milli)] if end else [])])
+        found = []
+        for (node, device), changes in sorted(steps.items()):
+            held = 0
+            for at, change in sorted(changes):  # what is given back goes before what is given out
+                held += change
+                if held > MILLI:
+                    found.append((node, device, at))
+        return found
 
     def _known_nodes(self) -> int:
         def count(transaction: Transaction) -> int:

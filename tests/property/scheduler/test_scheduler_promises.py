@@ -189,7 +189,7 @@ def test_preemption_frees_enough_and_nothing_needless(world: World) -> None:
     assert world.fits(winner)
     assert world.inside(winner)
     for victim in gone:
-        assert world.start(victim.asked, [name for name, _ in victim.pods])
+        world.restore(victim)
         assert not (world.fits(winner) and world.inside(winner))
         world.remove(victim.asked.uid)
 

@@ -119,6 +119,12 @@ class World:
         self._free(held.asked, held.pods)
         return held
 
+    def restore(self, held: Held) -> None:
+        """Put back what was removed, on the very devices it had."""
+        for name, devices in held.pods:
+            self.machines[name].take(held.asked.each, devices)
+        self.held[held.asked.uid] = held
+
     def slots(self, asked: Waiting, name: str) -> int:
         """How many pods a machine takes, tried one by one."""
         machine, devices = self.machines[name], []

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from tests.conftest import LoopRun
 
-from stoker.cli.checks import data, machine, server
-from stoker.cli.checks.finding import Verdict
 from stoker.domain.settings import Settings
+from stoker.server.checks import data, machine, server
+from stoker.server.checks.finding import Verdict
 from stoker.store import open_store
 from stoker.store.sqlite import DataDirLock
 

@@ -121,7 +121,7 @@ def list_item(row: service.Row, now: int) -> ListItem:
 def detail(found: service.Detail, now: int) -> Detail:
     workload = found.entry.workload
     spec = workload.spec
-    attempts = _by_attempt(found.pods)
+    attempts = _by_attempt([pod for pod in found.pods if not _taken_away(workload, pod)])
     shown = attempts[-1] if attempts else []
     return Detail(
         workload_id=workload.slug,
@@ -161,6 +161,11 @@ def detail(found: service.Detail, now: int) -> Detail:
         specified_nodes=spec.specified_nodes,
         dependencies=spec.dependencies,
     )
+
+
+def _taken_away(workload: Workload, pod: Pod) -> bool:
+    """Whether it has gone because fewer replicas were asked for."""
+    return workload.kind.rolls and pod.phase.ended and pod.rank >= workload.spec.replicas
 
 
 def _by_attempt(pods: list[Pod]) -> list[list[Pod]]:

@@ -22,7 +22,7 @@ def command(file: Path, force: bool, data_dir: str | None, config: str | None) -
 
     FILE holds hashes of passwords and keys: keep it as safe as the data directory.
     """
-    from stoker.store.backup import backup
+    from stoker.server.maintenance import backup
 
     report = backup(sqlite_data_dir(data_dir, config), file, force)
     shown = {"path": str(report.path), "bytes": report.bytes, "migrations": report.migrations}

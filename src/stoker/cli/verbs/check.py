@@ -5,13 +5,13 @@ from pathlib import Path
 
 import click
 
-from stoker.cli.checks import data, jobs, machine, server
-from stoker.cli.checks.finding import SIGNS, Finding, Verdict, broken, ok, warning
 from stoker.cli.local import config_option, data_dir_option, resolved
 from stoker.cli.options import SERVER, connection_options, output_options
 from stoker.cli.output import Column, chosen_output, is_text, show_list, show_one
 from stoker.client.address import is_loopback, server_address
 from stoker.domain.errors import StokerError
+from stoker.server.checks import data, jobs, machine, server
+from stoker.server.checks.finding import SIGNS, Finding, Verdict, broken, ok, warning
 
 COLORS = {Verdict.OK: "green", Verdict.WARNING: "yellow", Verdict.BROKEN: "red"}
 COLUMNS = (

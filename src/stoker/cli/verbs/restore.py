@@ -28,7 +28,7 @@ def command(file: Path, yes: bool, data_dir: str | None, config: str | None) -> 
 
     What was there before is kept beside it.
     """
-    from stoker.store.backup import restore
+    from stoker.server.maintenance import restore
 
     folder = sqlite_data_dir(data_dir, config)
     confirm(f"Replace the database in {folder} by {file}?", yes)

@@ -7,9 +7,9 @@ import shutil
 import sqlite3
 from pathlib import Path
 
-from stoker.cli.checks.finding import Finding, broken, ok, warning
 from stoker.domain.errors import StokerError
 from stoker.domain.settings import Settings, public
+from stoker.server.checks.finding import Finding, broken, ok, warning
 from stoker.store.migrate import APPLIED, known, pending
 from stoker.store.sqlite import FILE, connect
 

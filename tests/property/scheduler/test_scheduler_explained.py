@@ -57,7 +57,7 @@ def test_it_would_start_if_those_who_hold_what_it_needs_were_gone(world: World) 
             started = world.fits(asked) and (asked.preemptible or world.inside(asked))
             assert started or not holders
             for held in gone:
-                assert world.start(held.asked, [name for name, _ in held.pods])
+                world.restore(held)
 
 
 @given(worlds(plain=True, most=1))

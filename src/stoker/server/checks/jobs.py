@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from stoker.cli.checks.finding import Finding, broken, ok, warning
 from stoker.domain.errors import StokerError
 from stoker.domain.settings import LocalTrust, Settings
 from stoker.engines.local import ContainmentMode, containment
+from stoker.server.checks.finding import Finding, broken, ok, warning
 
 NAME = "local jobs"
 

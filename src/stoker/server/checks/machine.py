@@ -7,9 +7,9 @@ import sys
 import time
 from pathlib import Path
 
-from stoker.cli.checks.finding import Finding, broken, ok, warning
 from stoker.domain.clock import rfc3339
 from stoker.domain.settings import Settings
+from stoker.server.checks.finding import Finding, broken, ok, warning
 
 OLDEST_PYTHON = (3, 11)
 MADE_AT = 1_767_225_600

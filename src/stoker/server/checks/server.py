@@ -12,12 +12,12 @@ import msgspec
 from msgspec import Struct
 
 from stoker import __version__
-from stoker.cli.checks.finding import Finding, broken, ok, warning
 from stoker.cli.credentials import ADMIN_KEY
 from stoker.client import Stoker
 from stoker.client.transport import unproxied
 from stoker.domain.errors import StokerError
 from stoker.domain.settings import Settings
+from stoker.server.checks.finding import Finding, broken, ok, warning
 
 ANSWER_SECONDS = 5.0
 SKEW_SECONDS = 60
