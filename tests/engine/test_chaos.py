@@ -6,6 +6,7 @@ afterwards has to agree with that.
 """
 
 import contextlib
+import json
 import random
 import signal
 import sqlite3
@@ -64,6 +65,7 @@ class Job(Struct):
 
     name: str
     fate: Fate
+    ttl_seconds: int = 600
     patched: bool | None = None
     """None: the answer to the PATCH was lost, and it came too late when it was asked for again."""
 
@@ -133,8 +135,9 @@ class Submitter:
     def _submit(self) -> Job:
         chance = self._random
         fate = chance.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
-        body = self._witness.job(fate, gpus=chance.choice([0, 0, 1]), ttl_seconds=chance.choice([0, 0, 1, 600]))
-        job = Job(submit(self._client, body, f"{self._number}-{len(self.jobs)}"), fate)
+        ttl_seconds = chance.choice([0, 0, 1, 600])
+        body = self._witness.job(fate, gpus=chance.choice([0, 0, 1]), ttl_seconds=ttl_seconds)
+        job = Job(submit(self._client, body, f"{self._number}-{len(self.jobs)}"), fate, ttl_seconds)
         self.jobs.append(job)
         return job
 
@@ -235,15 +238,26 @@ def check_logs(client: LiveClient, job: Job, found: Any) -> None:
             assert lines == LINES[: len(lines)] if cut_short else lines == LINES, (job, attempt, pod, lines)
 
 
-def check_nothing_is_held(server: LiveServer, jobs: list[Job]) -> None:
-    """The database is sound, and neither rooms nor folders are kept for what is over."""
+def check_folders(server: LiveServer, jobs: list[Job]) -> None:
+    """Nothing is kept of pods past their time, nor anything at all of what was deleted."""
+    local = server.data_dir / "local"
+    kept = {job.name for job in jobs if job.fate is not Fate.DELETED}
+    held = {job.name for job in jobs if job.fate is not Fate.DELETED and job.ttl_seconds > 1}
+
+    def left() -> set[str]:
+        pods = {json.loads(record.read_text())["slug"] for record in local.glob("pods/*/pod.json")}
+        return (pods - held) | ({folder.name for folder in local.glob("work/*")} - kept)
+
+    assert until(left, lambda names: not names) == set()
+
+
+def check_database(server: LiveServer) -> None:
+    """It is sound, and no room is held by what is over."""
     with contextlib.closing(sqlite3.connect(server.data_dir / "stoker.db")) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
         assert connection.execute("SELECT uid FROM pod WHERE released_at IS NULL").fetchall() == []
         assert connection.execute("SELECT pod_uid FROM allocation WHERE to_at IS NULL").fetchall() == []
-    deleted = {job.name for job in jobs if job.fate is Fate.DELETED}
-    assert not deleted & {folder.name for folder in (server.data_dir / "local" / "work").iterdir()}
 
 
 @pytest.fixture
@@ -261,7 +275,7 @@ def witness(tmp_path: Path) -> Witness:
 def test_a_server_killed_at_any_moment_loses_nothing_and_runs_nothing_twice(
     server: LiveServer, witness: Witness, database_url: str
 ) -> None:
-    kills = 8 if database_url else 30
+    kills = 10 if database_url else 30
     over = threading.Event()
     server.start()
     submitters = [Submitter(number, server, witness, over) for number in range(CLIENTS)]
@@ -287,9 +301,10 @@ def test_a_server_killed_at_any_moment_loses_nothing_and_runs_nothing_twice(
         assert client.get(WORKLOADS, limit=1)["totalCount"] == len(found)
     assert witness.words()["clash"] == 0
     assert server.left_over(*witness.pod_uids()) == []
+    check_folders(server, jobs)
     assert server.stop() == 0
     if not database_url:
-        check_nothing_is_held(server, jobs)
+        check_database(server)
     assert "Traceback" not in server.complaints()
 
 

@@ -5,7 +5,6 @@ Three things wake it: a change that someone wrote, a report of the engine, and t
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -139,10 +138,11 @@ class ClusterController:
                 self._queue_due.set()
 
     async def _plan(self) -> None:
+        now = asyncio.get_running_loop().time
         while True:
-            began = time.monotonic()
+            began = now()
             outcome = await self._queue.round()
-            rest = min(LONGEST_REST_SECONDS, REST * (time.monotonic() - began))
+            rest = min(LONGEST_REST_SECONDS, REST * (now() - began))
             await self._reconciler.touch(*outcome.touched)
             if outcome.touched:
                 self._signal.notify()

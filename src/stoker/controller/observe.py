@@ -52,20 +52,24 @@ def record_missing(transaction: Transaction, missing: Iterable[Pod], at: int, me
 
 def release(transaction: Transaction, pod: Pod, at: int) -> None:
     """Its room is free, or belongs from now on to the pod that takes its place."""
+    workload = workloads.find(transaction, pod.workload_uid) if pod.devices else None
+    held = _holders(transaction, workload) if workload else set()
     pods.release(transaction, pod.uid, at)
+    if workload is None or pod.uid not in held:
+        return
     for successor in pods.of_attempt(transaction, pod.workload_uid, pod.attempt):
         if successor.rank == pod.rank and successor.revision > pod.revision and not successor.phase.ended:
-            workload = workloads.find(transaction, pod.workload_uid)
-            if workload is not None and successor.devices and not _holds(transaction, workload, successor):
+            if successor.uid not in held:  # one that was given a place of its own holds it already
                 known = nodes.named(transaction, workload.cluster_id, {successor.node})
-                held = allocations(successor, known.get(successor.node), at)
-                pods.allocate(transaction, workload.cluster_id, held)
+                taken_over = allocations(successor, known.get(successor.node), at)
+                pods.allocate(transaction, workload.cluster_id, taken_over)
             return
 
 
-def _holds(transaction: Transaction, workload: Workload, pod: Pod) -> bool:
-    """Whether it has GPUs of its own already: it was given another place than the one before it had."""
-    return any(each.pod_uid == pod.uid for each in pods.open_allocations(transaction, workload.cluster_id))
+def _holders(transaction: Transaction, workload: Workload) -> set[str]:
+    """The pods of a workload that hold GPUs now."""
+    every = pods.open_allocations(transaction, workload.cluster_id)
+    return {each.pod_uid for each in every if each.workload_uid == workload.uid}
 
 
 def _end(report: PodSeen, at: int) -> int | None:

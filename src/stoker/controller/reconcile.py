@@ -17,7 +17,7 @@ from stoker.controller.judge import End, Happened, LetGo, Start, Succeed, judge,
 from stoker.controller.logs import LogCollector
 from stoker.controller.observe import record_missing
 from stoker.domain.clock import Clock
-from stoker.domain.errors import StokerError
+from stoker.domain.errors import ErrorCode, StokerError
 from stoker.domain.lifecycle import Event, transition
 from stoker.domain.names import Randomness
 from stoker.domain.node import Node
@@ -111,8 +111,8 @@ class Reconciler:
                         return
                     self._signal.notify()
                 case Start(wanted):
-                    await self._start(state, wanted)
-                    return
+                    if not await self._start(state, wanted):
+                        return
                 case Succeed(followed):
                     await self._store.write(
                         lambda tx, w=workload, f=followed, at=now: succeed(tx, w, f, at, self._randomness)
@@ -126,14 +126,31 @@ class Reconciler:
                 case None:
                     return
 
-    async def _start(self, state: State, wanted: Sequence[Pod]) -> None:
+    async def _start(self, state: State, wanted: Sequence[Pod]) -> bool:
+        """Have the engine run these; True when others, that it will now never begin, are over with that."""
         workload = state.workload
         version = (workload.attempt, workload.revision, frozenset(pod.uid for pod in wanted))
         if not wanted or self._started.get(workload.uid) == version:
-            return
+            return False
         await self._engine.apply(order_of(workload, wanted, state.nodes))
         failpoint("controller.applied")
         self._started[workload.uid] = version
+        left = [pod for pod in state.pods if not pod.phase.ended and pod.uid not in version[2] | self.had]
+        never = [pod for pod in left if not await self._engine_has(pod)]
+        if never:
+            at = self._clock.now()
+            await self._store.write(lambda tx: record_missing(tx, never, at, "it was replaced before it began"))
+        return bool(never)
+
+    async def _engine_has(self, pod: Pod) -> bool:
+        """Asks the engine itself: what it reports may be on its way."""
+        try:
+            await self._engine.logs(pod.uid, 0, 1)
+        except StokerError as error:
+            if error.code is ErrorCode.NOT_FOUND:
+                return False
+            raise
+        return True
 
     async def _end(self, workload: Workload, never_had: Sequence[Pod]) -> bool:
         """Ask the engine to end the attempt; True when pods it never had are over with that."""

@@ -60,7 +60,7 @@ class Desk:
         desk.leaving = {workspace_id: uids.copy() for workspace_id, uids in self.leaving.items()}
         desk.started, desk.preempted = self.started.copy(), self.preempted.copy()
         desk.promised, desk.refusals = self.promised.copy(), self.refusals.copy()
-        desk._own, desk._named = self._own.copy(), self._named.copy()
+        desk._own, desk._named, desk._over = self._own.copy(), self._named.copy(), None
         return desk
 
     def room(self, when: When) -> Nodes:

@@ -14,7 +14,7 @@ from heapq import heapify, heappop, heappush
 from stoker.scheduler.desk import Desk, When
 from stoker.scheduler.preemption import make_room
 from stoker.scheduler.search import search
-from stoker.scheduler.turn import Turn
+from stoker.scheduler.turn import Key, Turn
 
 
 class Round:
@@ -41,6 +41,7 @@ class Round:
         while heap or self.serving is not None:
             number = heappop(heap)[1] if self.serving is None else self.serving
             turn, self.serving = self.turns[number], number
+            turn.place = None
             if turn.paused or serve(self.desk, turn):
                 return
             self.serving = None
@@ -51,9 +52,12 @@ class Round:
             if not turn.over:
                 heappush(heap, self._entry(number))
 
-    def _entry(self, number: int) -> tuple[tuple[object, ...], int]:
+    def _entry(self, number: int) -> tuple[Key, int]:
+        """A workspace keeps the place it was given until it is served."""
         turn = self.turns[number]
-        return turn.key(turn.account.share(self.desk.cluster)), number
+        if turn.place is None:
+            turn.place = turn.key(turn.account.share(self.desk.cluster))
+        return turn.place, number
 
 
 def serve(desk: Desk, turn: Turn) -> bool:

@@ -51,11 +51,12 @@ class Trials:
         found: set[object] = set()
         for edit in sorted(edits, key=lambda edit: size(edit, self._waiting))[:TRIALS]:
             kind = (type(edit), getattr(edit, "resource", None))
-            if kind not in found and len(found) < EDITS and self._starts(edit.on(self._waiting)):
+            if kind not in found and len(found) < EDITS and self.starts(edit.on(self._waiting)):
                 found.add(kind)
                 yield edit
 
-    def _starts(self, edited: Waiting) -> bool:
+    def starts(self, edited: Waiting) -> bool:
+        """Whether the workload would start at once if it were like this."""
         lines = self._planner.with_edit(edited)
         trial = self._from_its_turn(lines[edited.workspace_id], edited) or self._planner.round(lines)
         trial.run(until=edited.uid)

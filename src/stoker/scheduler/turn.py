@@ -26,6 +26,7 @@ class Turn:
         "fifo",
         "line",
         "pause_at",
+        "place",
         "ranked_from",
         "refused",
         "started",
@@ -45,6 +46,7 @@ class Turn:
         self.started: list[int] = []
         self.stopped_at: int | None = None
         self.pause_at = NOWHERE
+        self.place: Key | None = None
         self.ranked_from = line.ranked_from()
         self._seek()
 

@@ -10,6 +10,7 @@ import socket
 import ssl
 import sys
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import uvicorn
 
@@ -17,9 +18,15 @@ from stoker.domain.errors import ErrorCode, StokerError
 from stoker.domain.settings import Settings
 from stoker.server.build import Installation, installed
 from stoker.server.logs import set_up_logs
-from stoker.server.protocol import limited_protocol
+from stoker.server.protocol import ANSWER_GRACE_SECONDS, LimitedProtocol, SocketProtocol
 
-GRACE_SECONDS = 3
+GRACE_SECONDS = int(ANSWER_GRACE_SECONDS) + 1
+"""Requests are told that the server stops before their work is ended."""
+
+TLS_FAREWELL_SECONDS = 1.0
+NO_PASSPHRASE = "none"
+"""Any word will do: without one OpenSSL would ask for it at the terminal, and wait."""
+
 SWITCH_INTERVAL_SECONDS = 0.0005
 """A busy thread may hold the interpreter this long; the default of 5 ms is the API's latency."""
 
@@ -29,8 +36,9 @@ Announce = Callable[[str, Installation], None]
 class Server(uvicorn.Server):
     """uvicorn, which stops on a signal and then ends well instead of dying of it."""
 
-    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
+    def __init__(self, settings: Settings, config: uvicorn.Config, started: Callable[[], None]) -> None:
         super().__init__(config)
+        self._settings = settings
         self._on_started = started
 
     @contextlib.contextmanager
@@ -41,9 +49,22 @@ class Server(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        if self.started:
-            self._on_started()
+        loop = asyncio.get_running_loop()
+        # A connection counts once its handshake is over, and again once its farewell is: neither may take for ever.
+        tls: dict[str, Any] = {
+            "ssl": self.config.ssl,
+            "ssl_handshake_timeout": self._settings.request_timeout_seconds,
+            "ssl_shutdown_timeout": TLS_FAREWELL_SECONDS,
+        }
+        self.servers = [
+            await loop.create_server(self._connection, sock=listening, **(tls if self.config.ssl else {}))
+            for listening in sockets or ()
+        ]
+        self.started = True
+        self._on_started()
+
+    def _connection(self) -> LimitedProtocol:
+        return LimitedProtocol(self._settings, self.config, self.server_state)
 
     def _stop(self) -> None:
         self.force_exit = self.should_exit
@@ -66,13 +87,16 @@ def listen(host: str, port: int) -> socket.socket:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        listening = socket.socket(family, kind, protocol)
+    except (OSError, UnicodeError) as error:  # a label of more than 63 characters is the latter
+        raise _cannot_listen(host, port, error) from error
+    listening = socket.socket(family, kind, protocol)
+    try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
         listening.listen(1024)
     except OSError as error:
+        listening.close()
         raise _cannot_listen(host, port, error) from error
-    listening.set_inheritable(False)
     return listening
 
 
@@ -89,9 +113,9 @@ async def _serve(settings: Settings, listening: socket.socket, announce: Announc
     async with installed(settings) as installation:
         config = uvicorn.Config(
             installation.api,
-            http=limited_protocol(settings),
+            http=LimitedProtocol,
             loop="none",
-            ws="websockets-sansio",
+            ws=SocketProtocol,
             ws_max_size=settings.body_limit_bytes,
             lifespan="off",
             log_config=None,
@@ -100,6 +124,7 @@ async def _serve(settings: Settings, listening: socket.socket, announce: Announc
             proxy_headers=False,
             timeout_keep_alive=60,
             timeout_graceful_shutdown=GRACE_SECONDS,
+            ssl_keyfile_password=NO_PASSPHRASE,
             ssl_certfile=settings.tls_cert or None,
             ssl_keyfile=settings.tls_key or None,
         )
@@ -109,12 +134,12 @@ async def _serve(settings: Settings, listening: socket.socket, announce: Announc
             raise StokerError(
                 ErrorCode.BAD_REQUEST,
                 f"The TLS certificate or key cannot be used: {error}.",
-                hint="Check the files of --tls-cert and --tls-key.",
+                hint="Check the files of --tls-cert and --tls-key; the key must have no passphrase.",
             ) from error
         gc.collect()
         gc.freeze()
         address = address_of(settings, listening)
-        await Server(config, lambda: announce(address, installation)).serve([listening])
+        await Server(settings, config, lambda: announce(address, installation)).serve([listening])
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
@@ -123,8 +148,8 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     return uvloop.new_event_loop
 
 
-def _cannot_listen(host: str, port: int, error: OSError) -> StokerError:
-    match error.errno:
+def _cannot_listen(host: str, port: int, error: OSError | UnicodeError) -> StokerError:
+    match getattr(error, "errno", None):
         case errno.EADDRINUSE:
             message = f"Port {port} of {host} is in use by another program."
             hint = "Stop that program, or choose another port with --port (0 takes any free one)."
@@ -132,6 +157,6 @@ def _cannot_listen(host: str, port: int, error: OSError) -> StokerError:
             message = f"Port {port} of {host} may not be opened by this user."
             hint = "Choose a port above 1023 with --port."
         case _:
-            message = f"{host}:{port} cannot be listened on: {error.strerror or error}."
+            message = f"{host}:{port} cannot be listened on: {getattr(error, 'strerror', None) or error}."
             hint = "Check --host and --port."
     return StokerError(ErrorCode.BACKEND_DOWN, message, hint=hint)

@@ -5,10 +5,12 @@ from msgspec import structs
 from tests.property.scheduler.world import Machine, World, any_worlds, worlds
 
 from stoker.domain.node import Device, Node
-from stoker.scheduler import explain, never_fits, plan
+from stoker.scheduler import Planner, explain, never_fits, plan
 from stoker.scheduler.blockers import Blocks
-from stoker.scheduler.reasons import NodeTaken, NoRoom, OverQuota
+from stoker.scheduler.edits import AskLess, FewerReplicas, MakePreemptible, OtherPool, RaisePriority
+from stoker.scheduler.reasons import NodeTaken, NoRoom, OverQuota, Resource
 from stoker.scheduler.snapshot import Snapshot, Waiting
+from stoker.scheduler.trials import Trials
 
 
 def edited(snapshot: Snapshot, changed: Waiting) -> Snapshot:
@@ -25,6 +27,19 @@ def test_every_edit_that_is_suggested_starts_the_workload_at_once(world: World) 
         for edit in edits:
             again = plan(edited(snapshot, edit.on(world.waiting[uid])))
             assert uid in {place.uid for place in again.placements}, edit.sentence()
+
+
+@given(worlds(plain=True))
+def test_a_trial_that_goes_on_from_the_middle_of_a_plan_ends_as_a_plan_from_scratch(world: World) -> None:
+    snapshot = world.snapshot()
+    planner = Planner(snapshot)
+    edits = [MakePreemptible(), RaisePriority(3), FewerReplicas(1), AskLess(Resource.GPU, 500), OtherPool("spare")]
+    for uid in planner.plan().waits:
+        trials = Trials(planner, world.waiting[uid])
+        for edit in edits:
+            changed = edit.on(world.waiting[uid])
+            again = plan(edited(snapshot, changed))
+            assert trials.starts(changed) == (uid in {place.uid for place in again.placements}), edit
 
 
 @given(any_worlds())

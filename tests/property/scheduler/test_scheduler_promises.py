@@ -3,7 +3,6 @@
 import random
 from typing import TypeVar
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
@@ -192,14 +191,3 @@ def test_preemption_frees_enough_and_nothing_needless(world: World) -> None:
         world.restore(victim)
         assert not (world.fits(winner) and world.inside(winner))
         world.remove(victim.asked.uid)
-
-
-@pytest.mark.slow
-@given(any_worlds(most=12))
-def test_all_of_it_again_with_longer_queues(world: World) -> None:
-    made = plan(world.snapshot())
-    for place in made.placements:
-        asked = world.waiting[place.uid]
-        assert asked.preemptible or world.inside(asked)
-        assert world.start(asked, place.nodes)
-    assert {place.uid for place in made.placements}.isdisjoint(made.waits)

@@ -1,0 +1,248 @@
+"""How a real server stops, speaks TLS, and what it writes into its log."""
+
+import contextlib
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import msgspec
+import pytest
+from tests.engine.live import STOKER, until
+from tests.engine.test_protocol import GET, HOST, LOGIN, NOBODY, PING, SLACK, TIMEOUT, WEBSOCKET, Wire, WireServer
+
+from stoker.server.protocol import ANSWER_GRACE_SECONDS, STREAM_GRACE_SECONDS
+
+PATIENT = ("--request-timeout-seconds", "30")
+
+
+class Certificate(msgspec.Struct, frozen=True):
+    cert: Path
+    key: Path
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        return ("--tls-cert", str(self.cert), "--tls-key", str(self.key))
+
+
+@pytest.fixture(scope="module")
+def openssl() -> str:
+    found = shutil.which("openssl")
+    return found or pytest.skip("there is no openssl here to make a certificate with")
+
+
+@pytest.fixture(scope="module")
+def certificate(openssl: str, tmp_path_factory: pytest.TempPathFactory) -> Certificate:
+    folder = tmp_path_factory.mktemp("tls")
+    made = Certificate(folder / "cert.pem", folder / "key.pem")
+    words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj /CN=localhost"
+    names = ("-addext", "subjectAltName=DNS:localhost")
+    files = ("-keyout", str(made.key), "-out", str(made.cert))
+    subprocess.run([openssl, *words.split(), *names, *files], check=True, capture_output=True)
+    return made
+
+
+@pytest.fixture(scope="module")
+def tls_server(certificate: Certificate, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WireServer]:
+    with WireServer(tmp_path_factory.mktemp("wire") / "data", *certificate.flags) as started:
+        yield started.start()
+
+
+@pytest.fixture
+def trust(certificate: Certificate) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=str(certificate.cert))
+
+
+@contextlib.contextmanager
+def connected(server: WireServer, context: ssl.SSLContext) -> Iterator[Wire]:
+    plain = socket.create_connection(("127.0.0.1", server.port))
+    with Wire(server, connected=context.wrap_socket(plain, server_hostname="localhost")) as wire:
+        yield wire
+
+
+class TestStopping:
+    def test_a_request_in_flight_is_finished(self, tmp_path: Path) -> None:
+        server = WireServer(tmp_path / "data", *PATIENT).start()
+        body = b"Content-Length: %d\r\n\r\n" % len(NOBODY)
+        with Wire(server, LOGIN + body + NOBODY[:9]) as wire, Wire(server, GET) as idle:
+            until(server.in_flight, lambda count: count == 1, 1)
+            begun = time.monotonic()
+            server.signal(signal.SIGTERM)
+            assert idle.is_closed()
+            with pytest.raises(ConnectionError):
+                Wire(server)
+            wire.send(NOBODY[9:])
+            answer = wire.answer()
+            assert (answer.status, answer.headers["connection"]) == (401, "close")
+            assert wire.is_closed()
+        assert server.wait() == 0
+        assert time.monotonic() - begun < 2
+        assert "Traceback" not in server.complaints()
+
+    def test_streams_are_closed_soon_and_requests_that_take_too_long_are_told(self, tmp_path: Path) -> None:
+        server = WireServer(tmp_path / "data", *PATIENT).start()
+        events = b"GET /api/stoker/v1/events HTTP/1.1\r\n" + HOST + server.signed + b"\r\n"
+        with Wire(server, events) as stream, Wire(server, LOGIN + b"Content-Length: 40\r\n\r\n") as slow:
+            assert stream.answer().headers["transfer-encoding"] == "chunked"
+            until(server.in_flight, lambda count: count == 2, 1)
+            begun = time.monotonic()
+            server.signal(signal.SIGTERM)
+            assert b": keep-alive" in stream.rest()
+            assert time.monotonic() - begun < STREAM_GRACE_SECONDS + SLACK
+            answer = slow.answer()
+            assert (answer.status, answer.message()) == (503, "The server is being stopped.")
+            assert answer.headers["retry-after"] == "1"
+        assert server.wait() == 0
+        assert ANSWER_GRACE_SECONDS <= time.monotonic() - begun < 5
+        assert "Traceback" not in server.complaints()
+
+    def test_a_second_signal_does_not_wait(self, tmp_path: Path) -> None:
+        server = WireServer(tmp_path / "data", *PATIENT).start()
+        events = b"GET /api/stoker/v1/events HTTP/1.1\r\n" + HOST + server.signed + b"\r\n"
+        with Wire(server, events) as stream, Wire(server, LOGIN + b"Content-Length: 40\r\n\r\n"):
+            assert stream.answer().status == 200
+            until(server.in_flight, lambda count: count == 2, 1)
+            begun = time.monotonic()
+            server.signal(signal.SIGINT)
+            time.sleep(0.3)
+            server.signal(signal.SIGTERM)
+            assert server.wait() == 0
+        assert time.monotonic() - begun < STREAM_GRACE_SECONDS
+        assert "Traceback" not in server.complaints()
+
+    def test_a_stream_alone_ends_in_a_moment(self, tmp_path: Path) -> None:
+        server = WireServer(tmp_path / "data").start()
+        events = b"GET /api/stoker/v1/events HTTP/1.1\r\n" + HOST + server.signed + b"\r\n"
+        with Wire(server, events) as stream, Wire(server, events + PING) as piped:
+            assert (stream.answer().status, piped.answer().status) == (200, 200)
+            begun = time.monotonic()
+            assert server.stop() == 0
+        assert time.monotonic() - begun < STREAM_GRACE_SECONDS + SLACK
+        shown = [line for line in server.complaints().splitlines() if "/events" in line]
+        assert len(shown) == 2
+        assert all("GET /api/stoker/v1/events 200 trace_id=" in line for line in shown)
+
+
+class TestTls:
+    def test_it_is_spoken_and_the_session_cookie_stays_inside(
+        self, tls_server: WireServer, trust: ssl.SSLContext
+    ) -> None:
+        with httpx.Client(base_url=f"https://localhost:{tls_server.port}", verify=trust) as client:
+            assert client.get("/healthz").json() == {"status": "ok"}
+            signed = {"Authorization": f"Bearer {tls_server.key.decode()}"}
+            user = {"name": "eve", "password": "correct horse battery"}
+            assert client.post("/api/stoker/v1/users", json=user, headers=signed).is_success
+            logged_in = client.post("/api/stoker/v1/login", json={"username": "eve", "password": user["password"]})
+            assert "; Secure" in logged_in.headers["set-cookie"]
+            assert client.get("/x", headers={"X": "a" * 5000}).status_code == 431
+        assert tls_server.address.startswith("https://")
+
+    def test_plain_http_is_hung_up_on_and_a_silent_handshake_is_not_waited_for(
+        self, tls_server: WireServer, trust: ssl.SSLContext
+    ) -> None:
+        with Wire(tls_server, PING) as plain:
+            plain.hung_up()
+        begun = time.monotonic()
+        with Wire(tls_server) as silent:
+            silent.hung_up()
+        assert TIMEOUT - 0.1 < time.monotonic() - begun < TIMEOUT + SLACK
+        with connected(tls_server, trust) as wire:
+            wire.send(PING)
+            assert wire.answer().status == 200
+        assert tls_server.complaints().count("Traceback") == 0
+
+    def test_limits_hold_inside_it_too(self, tls_server: WireServer, trust: ssl.SSLContext) -> None:
+        begun = time.monotonic()
+        with connected(tls_server, trust) as slow:
+            slow.send(GET)
+            assert slow.is_closed()
+        assert TIMEOUT - 0.1 < time.monotonic() - begun < TIMEOUT + SLACK
+        with contextlib.ExitStack() as stack:
+            for _ in range(20):
+                wire = stack.enter_context(connected(tls_server, trust))
+                wire.send(PING)
+                assert wire.answer().status == 200
+            assert stack.enter_context(connected(tls_server, trust)).answer().status == 503
+
+    def test_a_stop_does_not_wait_for_a_client_that_does_not_say_goodbye(
+        self, certificate: Certificate, trust: ssl.SSLContext, tmp_path: Path
+    ) -> None:
+        server = WireServer(tmp_path / "data", *certificate.flags).start()
+        with connected(server, trust) as wire:
+            wire.send(PING)
+            assert wire.answer().status == 200
+            begun = time.monotonic()
+            assert server.stop() == 0
+        assert time.monotonic() - begun < 2
+        assert "Traceback" not in server.complaints()
+
+    def test_a_key_with_a_passphrase_is_a_sentence_not_a_question(
+        self, openssl: str, certificate: Certificate, tmp_path: Path
+    ) -> None:
+        locked = Certificate(certificate.cert, tmp_path / "locked.pem")
+        words = [openssl, "ec", "-in", str(certificate.key), "-aes256", "-passout", "pass:secret", "-out", locked.key]
+        subprocess.run(words, check=True, capture_output=True)
+        command = [*STOKER, "serve", "--port", "0", "--data-dir", str(tmp_path / "data"), *locked.flags]
+        refused = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+        assert refused.returncode == 2
+        assert "passphrase" in refused.stderr
+        assert "Traceback" not in refused.stderr
+
+
+class TestLog:
+    SECRETS = (b"SECRET-HEADER", b"SECRET-PASSWORD", b"SECRET-QUERY", b"SECRET-COOKIE")
+
+    def _speak(self, server: WireServer) -> dict[str, str]:
+        """Say all kinds of things with secrets in them; the trace ids of the answers and what was asked."""
+        header, password, query, cookie = self.SECRETS
+        signed = b"Authorization: Bearer sk-stoker-" + header + b"\r\nCookie: stoker_session=" + cookie + b"\r\n"
+        body = b'{"username":"eve","password":"' + password + b'"}'
+        long = b"Content-Length: %d\r\n\r\n" % len(body) + body
+        asked = {
+            b"GET /healthz?token=" + query + b" HTTP/1.1\r\n" + HOST + signed + b"\r\n": "GET /healthz 200",
+            b"GET /api/stoker/v1/me?token=" + query + b" HTTP/1.1\r\n" + HOST + signed + b"\r\n": (
+                "GET /api/stoker/v1/me 401"
+            ),
+            LOGIN + long: "POST /api/stoker/v1/login 401",
+            LOGIN + b"Content-Length: 999999999\r\n\r\n" + body: "POST /api/stoker/v1/login 413",
+            b"POST /api/custom/workloads HTTP/1.1\r\n" + HOST + signed + long: "POST /api/custom/workloads 401",
+            b"GET /a%0d%0a%7b%22level%22%7d?x=" + query + b" HTTP/1.1\r\n" + HOST + b"\r\n": (
+                "GET /a%0d%0a%7b%22level%22%7d 404"
+            ),
+            b"GET /x?" + query + b" HTTP/1.1\r\n" + HOST + signed + b"X: " + b"a" * 5000: "GET /x 431",
+            b"GET /x?" + query + b" HTTP/1.1\r\n" + HOST + HOST + signed + b"\r\n": "GET /x 400",
+            signed + b"\r\n": "- - 400",
+            query + b"\n" + cookie + b"\r\n\r\n": "- - 400",
+            b"GET /y?" + query + b" HTTP/1.1\r\n" + HOST + WEBSOCKET.replace(b"13", b"1") + signed + b"\r\n": (
+                "GET /y 400"
+            ),
+        }
+        told = {server.ask(data).headers["x-trace-id"]: line for data, line in asked.items()}
+        socket_path = b"GET /api/stoker/v1/workloads/w/exec?command=" + query
+        assert server.ask(socket_path + b" HTTP/1.1\r\n" + HOST + signed + WEBSOCKET + b"\r\n").status == 401
+        with Wire(server, LOGIN + b"Content-Length: 999\r\n\r\n" + body) as gone:
+            until(server.in_flight, lambda count: count == 1, 1)
+            gone.reset()
+        until(server.in_flight, lambda count: count == 0, 1)
+        return told
+
+    def test_json_lines_parse_have_the_trace_id_and_no_secret(self, tmp_path: Path) -> None:
+        flags = ("--log-format", "json", "--log-level", "debug", *PATIENT)
+        with WireServer(tmp_path / "data", *flags).start() as server:
+            told = self._speak(server)
+            own_key = server.key.decode()
+            assert server.stop() == 0
+        text = server.complaints()
+        lines = [msgspec.json.decode(line) for line in text.splitlines()]
+        asked = [line for line in lines if line["logger"] == "stoker.access"]
+        assert all(len(line["trace_id"]) == 32 and line["address"] == "127.0.0.1" for line in asked)
+        seen = {line["trace_id"]: line["message"] for line in asked}
+        assert {trace_id: seen.get(trace_id) for trace_id in told} == told
+        assert "POST /api/stoker/v1/login 499" in seen.values()
+        assert {line["level"] for line in lines} <= {"debug", "info"}
+        assert [word for word in (*self.SECRETS, own_key.encode()) if word.decode() in text] == []
