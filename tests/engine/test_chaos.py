@@ -13,7 +13,7 @@ import sqlite3
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 from pathlib import Path
@@ -309,32 +309,42 @@ def test_a_server_killed_at_any_moment_loses_nothing_and_runs_nothing_twice(
 
 
 class Crash:
-    """A server that dies at a failpoint, and the one that is started after it."""
+    """A server that dies at a failpoint, and is started again."""
 
     def __init__(self, server: LiveServer, witness: Witness) -> None:
         self.server = server
         self.witness = witness
+        self.local = server.data_dir / "local"
 
-    def run(self, place: str, fate: Fate, ttl_seconds: int = 600) -> tuple[Job, LiveClient]:
-        """Submit a job and do to it what is its fate; somewhere on the way the server dies and is started again."""
+    @contextlib.contextmanager
+    def at(self, place: str) -> Generator[LiveClient]:
+        """A client while the server dies there. It must not end before that has happened."""
         self.server.start(place)
-        client = self.server.client()
-        with ThreadPoolExecutor(1) as pool:
+        with ThreadPoolExecutor(1) as pool, contextlib.closing(self.server.client()) as client:
             restarted = pool.submit(self._restart)
-            job = Job(submit(client, self.witness.job(fate, ttl_seconds=ttl_seconds), "once"), fate)
-            if fate in {Fate.STOPPED, Fate.DELETED}:
-                until(lambda: self.witness.of(job.name), bool)
-                meddle(client, job)
+            yield client
             restarted.result()
-        return job, client
 
-    def runs_once(self, place: str) -> None:
-        job, client = self.run(place, Fate.GANG)
-        with contextlib.closing(client):
+    def submit(self, client: LiveClient, fate: Fate, ttl_seconds: int = 600) -> Job:
+        """A job; one that is to be meddled with has begun."""
+        job = Job(submit(client, self.witness.job(fate, ttl_seconds=ttl_seconds), "once"), fate, ttl_seconds)
+        if fate in {Fate.STOPPED, Fate.DELETED}:
+            assert until(lambda: self.witness.of(job.name), bool)
+        return job
+
+    def check(self, job: Job) -> None:
+        """It has had its right end, once, and nothing of it runs."""
+        with contextlib.closing(self.server.client()) as client:
             found = client.end(job.name)
             check_end(job, found, self.witness.of(job.name))
             check_logs(client, job, found)
         assert self.server.left_over(*self.witness.pod_uids()) == []
+
+    def left(self, *places: str) -> list[Path]:
+        """What is still there in folders of the local engine, after a while."""
+        return until(
+            lambda: [path for place in places for path in self.local.glob(f"{place}/*")], lambda found: not found
+        )
 
     def _restart(self) -> None:
         assert self.server.wait() == -signal.SIGKILL
@@ -360,7 +370,9 @@ def crash(tmp_path: Path, witness: Witness) -> Iterator[Crash]:
     ],
 )
 def test_a_job_runs_once_though_the_server_dies_while_it_starts(crash: Crash, place: str) -> None:
-    crash.runs_once(place)
+    with crash.at(place) as client:
+        job = crash.submit(client, Fate.GANG)
+    crash.check(job)
 
 
 @pytest.mark.slow
@@ -369,35 +381,43 @@ def test_a_job_runs_once_on_postgresql_though_the_server_dies_while_it_starts(
     tmp_path: Path, witness: Witness, postgres_url: str, place: str
 ) -> None:
     with LiveServer(tmp_path / "data", postgres_url) as server:
-        Crash(server, witness).runs_once(place)
+        crash = Crash(server, witness)
+        with crash.at(place) as client:
+            job = crash.submit(client, Fate.GANG)
+        crash.check(job)
 
 
 @pytest.mark.slow
 def test_a_job_is_stopped_though_the_server_dies_when_it_has_asked_for_that(crash: Crash) -> None:
-    job, client = crash.run("controller.removed", Fate.STOPPED)
-    with contextlib.closing(client):
-        check_end(job, client.end(job.name), crash.witness.of(job.name))
-    assert crash.server.left_over(*crash.witness.pod_uids()) == []
+    with crash.at("controller.removed") as client:
+        job = crash.submit(client, Fate.STOPPED)
+        meddle(client, job)
+    crash.check(job)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("place", ["controller.logs-kept", "controller.forgotten"])
-def test_logs_are_kept_once_and_nothing_else_though_the_server_dies_when_it_lets_go(crash: Crash, place: str) -> None:
-    job, client = crash.run(place, Fate.RETRIED, ttl_seconds=0)
-    pods = crash.server.data_dir / "local" / "pods"
-    with contextlib.closing(client):
-        found = client.end(job.name)
-        assert until(lambda: list(pods.iterdir()), lambda left: not left) == []
-        check_end(job, found, crash.witness.of(job.name))
-        check_logs(client, job, found)
+def test_what_was_printed_is_kept_once_though_the_server_dies_when_it_lets_go(crash: Crash, place: str) -> None:
+    with crash.at(place) as client:
+        job = crash.submit(client, Fate.RETRIED, ttl_seconds=0)
+    assert crash.left("pods") == []
+    crash.check(job)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("place", ["controller.removed", "controller.logs-kept", "controller.forgotten"])
 def test_nothing_is_left_of_a_deleted_job_though_the_server_dies_on_the_way(crash: Crash, place: str) -> None:
-    job, client = crash.run(place, Fate.DELETED)
-    local = crash.server.data_dir / "local"
-    with contextlib.closing(client):
-        assert client.ask("GET", f"{WORKLOADS}/{job.name}").status_code == 404
+    with crash.at(place) as client:
+        meddle(client, crash.submit(client, Fate.DELETED))
     assert crash.server.left_over(*crash.witness.pod_uids()) == []
-    assert until(lambda: [*local.glob("pods/*"), *local.glob("work/*")], lambda left: not left) == []
+    assert crash.left("pods", "work") == []
+
+
+@pytest.mark.slow
+def test_nothing_is_left_of_a_job_that_is_deleted_long_after_its_end_though_the_server_dies_then(crash: Crash) -> None:
+    with crash.at("controller.discarding") as client:
+        job = crash.submit(client, Fate.PLAIN, ttl_seconds=0)
+        client.end(job.name)
+        assert crash.left("pods") == []
+        meddle(client, Job(job.name, Fate.DELETED))
+    assert crash.left("work") == []

@@ -16,7 +16,7 @@ import msgspec
 import psutil
 import pytest
 from msgspec import Struct
-from tests.engine.live import LiveServer, until
+from tests.engine.live import LiveServer, new_workload, until
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
@@ -25,13 +25,17 @@ from stoker.server.protocol import LINGER_SECONDS
 HEAD_LIMIT = 4096
 CONNECTIONS = 20
 TIMEOUT = 1.0
-SLACK = 0.8
+SLACK = 2.0
+"""A busy machine is later than it should be."""
+
 MEMORY = 24 * 2**20
 HOST = b"Host: localhost\r\n"
 GET = b"GET /healthz HTTP/1.1\r\n" + HOST
 PING = GET + b"\r\n"
 LOGIN = b"POST /api/stoker/v1/login HTTP/1.1\r\n" + HOST
-NOBODY = b'{"username":"nobody","password":"wrong"}'
+BODY = msgspec.json.encode(new_workload("true"))
+LENGTH = b"Content-Length: %d\r\n\r\n" % len(BODY)
+CHUNK = b"%x\r\n%b\r\n0\r\n\r\n" % (len(BODY), BODY)
 CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
 WEBSOCKET = (
     b"Connection: Upgrade\r\nUpgrade: websocket\r\n"
@@ -47,7 +51,7 @@ class WireServer(LiveServer):
         super().__init__(data_dir)
         self._options += [
             *("--header-limit-bytes", str(HEAD_LIMIT), "--connection-limit", str(CONNECTIONS)),
-            *("--request-timeout-seconds", f"{TIMEOUT:g}", "--log-level", "info", "--login-attempts", "1000", *flags),
+            *("--request-timeout-seconds", f"{TIMEOUT:g}", "--log-level", "info", *flags),
         ]
 
     @property
@@ -61,6 +65,11 @@ class WireServer(LiveServer):
     @property
     def signed(self) -> bytes:
         return b"Authorization: Bearer " + self.key + b"\r\n"
+
+    @property
+    def post(self) -> bytes:
+        """The begin of a request that is answered with 200 if BODY is its body, with 400 if anything is missing."""
+        return b"POST /api/custom/workloads?dryRun=true HTTP/1.1\r\n" + HOST + self.signed
 
     def ask(self, data: bytes) -> "Answer":
         with Wire(self, data) as wire:
@@ -264,10 +273,13 @@ class TestHead:
         assert server.memory() - before < MEMORY
 
     def test_a_body_is_not_part_of_the_head(self, server: WireServer) -> None:
-        body = b'{"username":"nobody","password":"%b"}' % (b"x" * 200)
-        large = body + b" " * 3 * HEAD_LIMIT
-        head = LOGIN + b"X: " + b"a" * (HEAD_LIMIT - 200) + b"\r\n"
-        assert server.ask(head + b"Content-Length: %d\r\n\r\n" % len(large) + large).status == 401
+        large = BODY + b" " * 3 * HEAD_LIMIT
+        head = server.post + b"X: " + b"a" * (HEAD_LIMIT - 300) + b"\r\n"
+        assert server.ask(head + b"Content-Length: %d\r\n\r\n" % len(large) + large).status == 200
+        with Wire(server, head + b"Content-Length: %d\r\n\r\n" % len(large)) as wire:
+            for start in range(0, len(large), 1000):
+                wire.send(large[start : start + 1000])
+            assert wire.answer().status == 200
 
     def test_a_long_url_is_refused(self, server: WireServer) -> None:
         assert server.ask(b"GET /" + b"a" * 2000 + b" HTTP/1.1\r\n" + HOST + b"\r\n").status == 404
@@ -291,13 +303,10 @@ class TestManyRequests:
                 assert wire.answer().status == status
 
     def test_pipelined_requests_are_answered_in_order(self, server: WireServer) -> None:
-        login = LOGIN + b"Content-Length: %d\r\n\r\n" % len(NOBODY) + NOBODY
         missing = b"GET /nothing HTTP/1.1\r\n" + HOST + b"\r\n"
-        chunked = LOGIN + CHUNKED + b"%x\r\n%b\r\n0\r\n\r\n" % (len(NOBODY), NOBODY)
-        last = GET + b"Connection: close\r\n\r\n"
-        with Wire(server, login + PING + missing + chunked + last) as wire:
-            assert [wire.answer().status for _ in range(5)] == [401, 200, 404, 401, 200]
-            assert wire.is_closed()
+        posts = server.post + LENGTH + BODY + PING + missing + server.post + CHUNKED + CHUNK
+        with Wire(server, posts + GET + b"Connection: close\r\n\r\n") as wire:
+            assert [answer.status for answer in wire.answers()] == [200, 200, 404, 200, 200]
 
     @pytest.mark.parametrize(
         ("bad", "status"),
@@ -310,14 +319,12 @@ class TestManyRequests:
         ids=["garbage", "large", "websocket", "smuggled"],
     )
     def test_a_refusal_waits_for_the_answers_before_it(self, server: WireServer, bad: bytes, status: int) -> None:
-        login = LOGIN + b"Content-Length: %d\r\n\r\n" % len(NOBODY) + NOBODY
-        with Wire(server, login + PING + bad + PING) as wire:
-            assert [wire.answer().status for _ in range(3)] == [401, 200, status]
-            assert wire.is_closed()
+        missing = b"GET /nothing HTTP/1.1\r\n" + HOST + b"\r\n"
+        with Wire(server, server.post + LENGTH + BODY + missing + bad + PING) as wire:
+            assert [answer.status for answer in wire.answers()] == [200, 404, status]
 
     def test_a_bad_body_does_not_end_up_inside_another_answer(self, server: WireServer) -> None:
-        login = LOGIN + b"Content-Length: %d\r\n\r\n" % len(NOBODY) + NOBODY
-        with Wire(server, login + LOGIN + CHUNKED + b"zz\r\n") as wire:
+        with Wire(server, server.post + LENGTH + BODY + server.post + CHUNKED + b"zz\r\n") as wire:
             assert wire.is_closed()
 
     def test_a_flood_of_requests_on_one_connection_is_refused(self, server: WireServer) -> None:
@@ -347,7 +354,7 @@ class TestTime:
 
     def test_a_body_that_does_not_come_is_a_503_in_time_and_then_the_end(self, server: WireServer) -> None:
         begun = time.monotonic()
-        with Wire(server, LOGIN + b"Content-Length: 40\r\n\r\n" + NOBODY[:9]) as wire:
+        with Wire(server, LOGIN + b"Content-Length: 40\r\n\r\n{") as wire:
             answer = wire.answer()
             assert TIMEOUT - 0.1 < time.monotonic() - begun < TIMEOUT + SLACK
             assert (answer.status, answer.headers["retry-after"]) == (503, "1")
@@ -356,11 +363,11 @@ class TestTime:
         assert time.monotonic() - begun < 2 * TIMEOUT + SLACK
 
     def test_the_rest_of_a_body_that_nobody_wanted_may_come_late_but_not_for_ever(self, server: WireServer) -> None:
-        refused = b"POST /api/custom/workloads HTTP/1.1\r\n" + HOST + b"Content-Length: 40\r\n\r\n"
+        refused = b"POST /api/custom/workloads HTTP/1.1\r\n" + HOST + LENGTH
         with Wire(server, refused) as late, Wire(server, refused) as never:
             assert (late.answer().status, never.answer().status) == (401, 401)
             begun = time.monotonic()
-            late.send(NOBODY + PING)
+            late.send(BODY + PING)
             assert late.answer().status == 200
             assert never.is_closed()
             assert TIMEOUT - 0.1 < time.monotonic() - begun < TIMEOUT + SLACK
@@ -517,27 +524,25 @@ class TestStrangeRequests:
                 assert wire.is_closed()
 
     def test_a_client_that_asks_first_is_told_to_go_on(self, server: WireServer) -> None:
-        with Wire(server, LOGIN + b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(NOBODY)) as wire:
+        with Wire(server, server.post + b"Expect: 100-continue\r\n" + LENGTH) as wire:
             assert wire.answer().status == 100
-            wire.send(NOBODY)
-            assert wire.answer().status == 401
+            wire.send(BODY)
+            assert wire.answer().status == 200
 
     def test_a_client_that_asks_first_is_told_at_once_if_it_need_not_go_on(self, server: WireServer) -> None:
         with Wire(server, LOGIN + b"Expect: 100-continue\r\nContent-Length: 9999999\r\n\r\n") as wire:
             assert wire.answer().status == 413
 
     def test_a_wish_for_http_2_is_not_granted_and_does_no_harm(self, server: WireServer) -> None:
-        login = LOGIN + H2C + b"Content-Length: %d\r\n\r\n" % len(NOBODY)
-        smuggled = LOGIN + H2C + b"Content-Length: %d\r\n\r\n" % len(PING) + PING
-        chunked = LOGIN + H2C + CHUNKED + b"%x\r\n%b\r\n0\r\n\r\n" % (len(NOBODY), NOBODY)
+        post = server.post + H2C + LENGTH
         with Wire(server, GET + H2C + b"\r\n" + PING) as wire:
             assert [wire.answer().status for _ in range(2)] == [200, 200]
-            wire.send(login)
+            wire.send(post)
             time.sleep(0.05)
-            wire.send(NOBODY + login + NOBODY + chunked)
-            assert [wire.answer().status for _ in range(3)] == [401, 401, 401]
-            wire.send(smuggled)
-            assert wire.answer().message().startswith("The body")
+            wire.send(BODY + post + BODY + server.post + H2C + CHUNKED + CHUNK)
+            assert [wire.answer().status for _ in range(3)] == [200, 200, 200]
+            wire.send(server.post + H2C + b"Content-Length: %d\r\n\r\n" % len(PING) + PING)
+            assert wire.answer().status == 400
             wire.send(GET + b"Connection: close, upgrade\r\nUpgrade: foo\r\n\r\n")
             assert wire.answer().status == 200
             assert wire.is_closed()

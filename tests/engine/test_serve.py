@@ -14,7 +14,7 @@ import httpx
 import msgspec
 import pytest
 from tests.engine.live import STOKER, until
-from tests.engine.test_protocol import GET, HOST, LOGIN, NOBODY, PING, SLACK, TIMEOUT, WEBSOCKET, Wire, WireServer
+from tests.engine.test_protocol import BODY, GET, HOST, LENGTH, LOGIN, PING, SLACK, TIMEOUT, WEBSOCKET, Wire, WireServer
 
 from stoker.server.protocol import ANSWER_GRACE_SECONDS, STREAM_GRACE_SECONDS
 
@@ -68,20 +68,19 @@ def connected(server: WireServer, context: ssl.SSLContext) -> Iterator[Wire]:
 class TestStopping:
     def test_a_request_in_flight_is_finished(self, tmp_path: Path) -> None:
         server = WireServer(tmp_path / "data", *PATIENT).start()
-        body = b"Content-Length: %d\r\n\r\n" % len(NOBODY)
-        with Wire(server, LOGIN + body + NOBODY[:9]) as wire, Wire(server, GET) as idle:
+        with Wire(server, server.post + LENGTH + BODY[:9]) as wire, Wire(server, GET) as idle:
             until(server.in_flight, lambda count: count == 1, 1)
             begun = time.monotonic()
             server.signal(signal.SIGTERM)
             assert idle.is_closed()
             with pytest.raises(ConnectionError):
                 Wire(server)
-            wire.send(NOBODY[9:])
+            wire.send(BODY[9:])
             answer = wire.answer()
-            assert (answer.status, answer.headers["connection"]) == (401, "close")
+            assert (answer.status, answer.headers["connection"]) == (200, "close")
             assert wire.is_closed()
         assert server.wait() == 0
-        assert time.monotonic() - begun < 2
+        assert time.monotonic() - begun < ANSWER_GRACE_SECONDS
         assert "Traceback" not in server.complaints()
 
     def test_streams_are_closed_soon_and_requests_that_take_too_long_are_told(self, tmp_path: Path) -> None:
@@ -98,7 +97,7 @@ class TestStopping:
             assert (answer.status, answer.message()) == (503, "The server is being stopped.")
             assert answer.headers["retry-after"] == "1"
         assert server.wait() == 0
-        assert ANSWER_GRACE_SECONDS <= time.monotonic() - begun < 5
+        assert ANSWER_GRACE_SECONDS <= time.monotonic() - begun < 5 + SLACK
         assert "Traceback" not in server.complaints()
 
     def test_a_second_signal_does_not_wait(self, tmp_path: Path) -> None:
@@ -112,7 +111,7 @@ class TestStopping:
             time.sleep(0.3)
             server.signal(signal.SIGTERM)
             assert server.wait() == 0
-        assert time.monotonic() - begun < STREAM_GRACE_SECONDS
+        assert time.monotonic() - begun < ANSWER_GRACE_SECONDS
         assert "Traceback" not in server.complaints()
 
     def test_a_stream_alone_ends_in_a_moment(self, tmp_path: Path) -> None:
@@ -136,8 +135,13 @@ class TestTls:
             assert client.get("/healthz").json() == {"status": "ok"}
             signed = {"Authorization": f"Bearer {tls_server.key.decode()}"}
             user = {"name": "eve", "password": "correct horse battery"}
-            assert client.post("/api/stoker/v1/users", json=user, headers=signed).is_success
-            logged_in = client.post("/api/stoker/v1/login", json={"username": "eve", "password": user["password"]})
+            until(
+                lambda: client.post("/api/stoker/v1/users", json=user, headers=signed).status_code,
+                {201, 409}.__contains__,
+            )
+            login = {"username": "eve", "password": user["password"]}
+            path = "/api/stoker/v1/login"
+            logged_in = until(lambda: client.post(path, json=login), lambda answer: answer.status_code == 200)
             assert "; Secure" in logged_in.headers["set-cookie"]
             assert client.get("/x", headers={"X": "a" * 5000}).status_code == 431
         assert tls_server.address.startswith("https://")
@@ -178,7 +182,7 @@ class TestTls:
             assert wire.answer().status == 200
             begun = time.monotonic()
             assert server.stop() == 0
-        assert time.monotonic() - begun < 2
+        assert time.monotonic() - begun < ANSWER_GRACE_SECONDS
         assert "Traceback" not in server.complaints()
 
     def test_a_key_with_a_passphrase_is_a_sentence_not_a_question(

@@ -170,6 +170,7 @@ class Reconciler:
         self._started.pop(workload.uid, None)
         self._ended.pop(workload.uid, None)
         if workload.deleted_at is not None:
+            failpoint("controller.discarding")
             await self._engine.discard(workload.slug)
         every = await self._store.read(lambda tx: pods.of_workload(tx, workload.uid))
         held = [pod for pod in every if pod.uid in self.had]

@@ -104,13 +104,13 @@ class Logs:
         hits.sort(key=lambda hit: hit.at)
         return hits[-query.limit :]
 
-    async def follow(self, actor: Actor, ref: str, pod_ref: str, query: LogQuery) -> AsyncIterator[Line]:
-        """The last lines, and then every new one until the pod has ended. What cannot be followed is told at once."""
+    async def follow(self, actor: Actor, ref: str, pod_ref: str, query: LogQuery) -> AsyncIterator[list[Line]]:
+        """The last lines, and then all new ones until the pod has ended, as many at a time as there are. What cannot
+        be followed is told at once."""
         return self._follow(await self.read(actor, ref, pod_ref, query), query)
 
-    async def _follow(self, found: Found, query: LogQuery) -> AsyncIterator[Line]:
-        for line in found.lines:
-            yield line
+    async def _follow(self, found: Found, query: LogQuery) -> AsyncIterator[list[Line]]:
+        yield found.lines
         uid, store = found.pod.uid, self._context.store
         mark = await store.read(lambda tx: _mark(tx, uid, found.kept))
         for each in found.live:
@@ -122,15 +122,12 @@ class Logs:
             for each in fresh:
                 position = each.position
                 mark.move(each.at)
-                if _matches((each.at, each.text), query.text):
-                    yield each.at, each.text
+            yield [(each.at, each.text) for each in fresh if _matches((each.at, each.text), query.text)]
             if not fresh:
                 if pod is None or pod.phase.ended:
                     break
                 await asyncio.sleep(FOLLOW_SECONDS)
-        for line in await store.read(lambda tx: _after(tx, uid, mark)):
-            if _matches(line, query.text):
-                yield line
+        yield [line for line in await store.read(lambda tx: _after(tx, uid, mark)) if _matches(line, query.text)]
 
     async def _live(self, workload: Workload, pod: Pod, position: int) -> list[LogLine]:
         """What a pod has printed from a position on."""

@@ -213,6 +213,37 @@ class QueueLab(Lab):
         quota = self.patch(f"/api/stoker/v1/workspaces/{workspace}", as_="admin", json={"quota": {"gpu": gpu}})
         assert quota.status_code == 200, quota.text
 
+    @contextlib.asynccontextmanager
+    async def stream(self, path: str, as_: str = "admin", last_event: int | None = None) -> AsyncIterator["Stream"]:
+        """An answer that is read while it comes."""
+        stream = Stream()
+        raw, _, query = path.partition("?")
+        headers = [(b"host", b"127.0.0.1:8080"), (b"authorization", f"Bearer {self.keys[as_]}".encode())]
+        if last_event is not None:
+            headers.append((b"last-event-id", str(last_event).encode()))
+        scope = {
+            "type": "http",
+            "http_version": "1.1",
+            "method": "GET",
+            "scheme": "http",
+            "path": raw,
+            "raw_path": raw.encode(),
+            "query_string": query.encode(),
+            "root_path": "",
+            "headers": headers,
+            "server": ("127.0.0.1", 8080),
+            "client": ("127.0.0.1", 40000),
+        }
+        task = asyncio.create_task(self.app(scope, stream.receive, stream.send))
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await stream.begun.wait()
+                yield stream
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
 
 class RunningClock(StoppedClock):
     """The machine's own."""
@@ -294,34 +325,6 @@ class RunningLab(QueueLab):
         """What it printed, once this is among it."""
         self.until(lambda: any(text in line for line in self.printed(ref, pod)), f"{ref} prints {text}")
         return self.printed(ref, pod)
-
-    @contextlib.asynccontextmanager
-    async def stream(self, path: str, as_: str = "admin") -> AsyncIterator["Stream"]:
-        """An answer that is read while it comes."""
-        stream = Stream()
-        raw, _, query = path.partition("?")
-        scope = {
-            "type": "http",
-            "http_version": "1.1",
-            "method": "GET",
-            "scheme": "http",
-            "path": raw,
-            "raw_path": raw.encode(),
-            "query_string": query.encode(),
-            "root_path": "",
-            "headers": [(b"host", b"127.0.0.1:8080"), (b"authorization", f"Bearer {self.keys[as_]}".encode())],
-            "server": ("127.0.0.1", 8080),
-            "client": ("127.0.0.1", 40000),
-        }
-        task = asyncio.create_task(self.app(scope, stream.receive, stream.send))
-        try:
-            async with asyncio.timeout(PATIENCE):
-                await stream.begun.wait()
-                yield stream
-        finally:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
 
     def held_twice(self) -> list[tuple[str, int, int]]:
         """Node, device and moment of every GPU of which more was given out than there is."""

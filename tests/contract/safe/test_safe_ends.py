@@ -1,12 +1,14 @@
 """Stop, delete, clone and their batches."""
 
 from typing import Any
+from unittest import mock
 
 import httpx
 import pytest
 from tests.api.lab import SAFE
 from tests.contract.safe.lab import WAIT, QueueLab, RunningLab, big_node
 
+from stoker.controller import effects, reconcile
 from stoker.domain.lifecycle import Placed, PodsEnded, PodsUp
 from stoker.domain.workload import Phase
 
@@ -48,6 +50,16 @@ def test_what_is_being_stopped_still_shows_as_running_and_is_stopped_once(works:
     assert works.patch(f"{SAFE}/{ref}", as_="member", json={"description": "x"}).status_code == 409
     types = [each["type"] for each in works.ended(ref)["conditions"]]
     assert types.count("Stopped") == 1
+
+
+def test_what_ignores_the_signal_is_killed_after_the_grace_period(works: RunningLab) -> None:
+    ref = works.submit(run="trap '' TERM; echo up; sleep 600 & wait $!; sleep 600")
+    works.prints(ref, "up")
+    with mock.patch.object(reconcile, "GRACE_SECONDS", 0.5):
+        assert works.post(f"{SAFE}/{ref}/stop", as_="member").status_code == 204
+        shown = works.ended(ref, within=10)
+    assert (shown["phase"], shown["message"]) == ("Stopped", "stopped by member")
+    assert effects.GRACE_SECONDS == 30
 
 
 @pytest.mark.parametrize("success", [True, False])

@@ -228,7 +228,18 @@ def test_what_runs_at_once_sees_different_gpus(works: RunningLab) -> None:
     works.stop(*refs)
 
 
-# Authoring, TTL
+# Authoring, Deployment, TTL
+
+
+def test_a_replica_that_exits_is_begun_again_and_the_deployment_goes_on(works: RunningLab) -> None:
+    ref = works.submit(kind="Deployment", run=f'echo x >> runs; [ "$(wc -l < runs)" -gt 1 ] || exit 5; echo up; {WAIT}')
+    works.prints(ref, "up")
+    works.until(lambda: works.detail(ref)["message"] == "", "every pod runs")
+    shown = works.detail(ref)
+    assert (shown["phase"], shown["dispatchCount"], shown["pods"][0]["phase"]) == ("Running", 1, "Running")
+    assert any("exit code 5" in line for line in works.printed(ref))
+    works.stop(ref)
+    assert works.ended(ref)["phase"] == "Stopped"
 
 
 def test_an_authoring_without_script_is_an_idle_shell(works: RunningLab) -> None:

@@ -7,7 +7,7 @@ from tests.property.scheduler.world import NOW, World, any_worlds
 from stoker.scheduler import Change, Planner, difference, plan
 from stoker.scheduler.snapshot import Snapshot
 
-series = st.lists(st.tuples(any_worlds(), st.integers(0, 3)), min_size=2, max_size=4)
+series = st.lists(st.tuples(any_worlds, st.integers(0, 3)), min_size=2, max_size=4)
 
 
 def snapshots(worlds: list[tuple[World, int]]) -> list[Snapshot]:
@@ -38,7 +38,7 @@ def test_an_old_plan_does_not_change_when_the_planner_goes_on(worlds: list[tuple
     assert old == plan(first)
 
 
-@given(any_worlds())
+@given(any_worlds)
 def test_taking_one_thing_away_and_bringing_it_back_leaves_no_trace(world: World) -> None:
     snapshot = world.snapshot()
     planner = Planner(snapshot)
@@ -57,6 +57,6 @@ def test_taking_one_thing_away_and_bringing_it_back_leaves_no_trace(world: World
     assert planner.plan() == plan(snapshot)
 
 
-@given(any_worlds())
+@given(any_worlds)
 def test_the_same_snapshot_makes_no_difference(world: World) -> None:
     assert difference(world.snapshot(), world.snapshot()) == Change(now=NOW)

@@ -2,7 +2,7 @@
 
 from hypothesis import given
 from msgspec import structs
-from tests.property.scheduler.world import Machine, World, any_worlds, worlds
+from tests.property.scheduler.world import Machine, World, any_worlds, crowded_worlds
 
 from stoker.domain.node import Device, Node
 from stoker.scheduler import Planner, explain, never_fits, plan
@@ -18,7 +18,7 @@ def edited(snapshot: Snapshot, changed: Waiting) -> Snapshot:
     return structs.replace(snapshot, waiting=waiting)
 
 
-@given(any_worlds())
+@given(any_worlds)
 def test_every_edit_that_is_suggested_starts_the_workload_at_once(world: World) -> None:
     snapshot = world.snapshot()
     for uid in plan(snapshot).waits:
@@ -29,7 +29,7 @@ def test_every_edit_that_is_suggested_starts_the_workload_at_once(world: World) 
             assert uid in {place.uid for place in again.placements}, edit.sentence()
 
 
-@given(worlds(plain=True))
+@given(crowded_worlds)
 def test_a_trial_that_goes_on_from_the_middle_of_a_plan_ends_as_a_plan_from_scratch(world: World) -> None:
     snapshot = world.snapshot()
     planner = Planner(snapshot)
@@ -42,7 +42,7 @@ def test_a_trial_that_goes_on_from_the_middle_of_a_plan_ends_as_a_plan_from_scra
             assert trials.starts(changed) == (uid in {place.uid for place in again.placements}), edit
 
 
-@given(any_worlds())
+@given(any_worlds)
 def test_an_explanation_says_what_the_plan_says(world: World) -> None:
     snapshot = world.snapshot()
     made = plan(snapshot)
@@ -53,7 +53,7 @@ def test_an_explanation_says_what_the_plan_says(world: World) -> None:
         assert (told.reason, told.order, told.ahead) == (wait.reason, wait.order, wait.order - 1)
 
 
-@given(worlds(plain=True))
+@given(crowded_worlds)
 def test_it_would_start_if_those_who_hold_what_it_needs_were_gone(world: World) -> None:
     snapshot = world.snapshot()
     made = plan(snapshot)
@@ -75,7 +75,7 @@ def test_it_would_start_if_those_who_hold_what_it_needs_were_gone(world: World) 
                 world.restore(held)
 
 
-@given(worlds(plain=True, most=1))
+@given(crowded_worlds)
 def test_what_is_refused_could_not_start_in_an_empty_cluster_and_what_is_not_can(world: World) -> None:
     empty = World([machine.emptied() for machine in world.machines.values()], list(world.queues.values()))
     for asked in world.waiting.values():

@@ -44,12 +44,12 @@ def carry_out(world: World, made: Plan) -> None:
         assert world.start(world.waiting[place.uid], place.nodes), f"{place} has no room"
 
 
-@given(any_worlds())
+@given(any_worlds)
 def test_nothing_is_placed_where_there_is_no_room_for_it_on_any_node_or_device(world: World) -> None:
     carry_out(world, plan(world.snapshot()))
 
 
-@given(any_worlds())
+@given(any_worlds)
 def test_a_gang_is_placed_whole_and_only_where_it_may_be(world: World) -> None:
     for place in plan(world.snapshot()).placements:
         asked = world.waiting[place.uid]
@@ -63,7 +63,7 @@ def test_a_gang_is_placed_whole_and_only_where_it_may_be(world: World) -> None:
             assert there[0].pool in asked.pools
 
 
-@given(any_worlds())
+@given(any_worlds)
 def test_the_first_pool_that_takes_the_whole_gang_is_used(world: World) -> None:
     made = plan(world.snapshot())
     if any(isinstance(wait.reason, Preempting) for wait in made.waits.values()):
@@ -77,7 +77,7 @@ def test_the_first_pool_that_takes_the_whole_gang_is_used(world: World) -> None:
         world.start(asked, place.nodes)
 
 
-@given(any_worlds())
+@given(any_worlds)
 def test_only_what_is_preemptible_goes_over_the_quota(world: World) -> None:
     for place in plan(world.snapshot()).placements:
         asked = world.waiting[place.uid]
@@ -85,7 +85,7 @@ def test_only_what_is_preemptible_goes_over_the_quota(world: World) -> None:
         world.start(asked, place.nodes)
 
 
-@given(any_worlds())
+@given(any_worlds)
 def test_every_waiting_workload_starts_fails_or_has_a_reason_and_a_place(world: World) -> None:
     made = plan(world.snapshot())
     started = {place.uid for place in made.placements}
@@ -101,7 +101,7 @@ def test_every_waiting_workload_starts_fails_or_has_a_reason_and_a_place(world: 
         assert wait.reason.code
 
 
-@given(any_worlds(), st.randoms(use_true_random=False))
+@given(any_worlds, st.randoms(use_true_random=False))
 def test_the_order_of_the_snapshot_does_not_matter(world: World, rng: random.Random) -> None:
     def shuffled(snapshot: Snapshot) -> Snapshot:
         def mixed(row: tuple[T, ...]) -> tuple[T, ...]:
@@ -113,7 +113,7 @@ def test_the_order_of_the_snapshot_does_not_matter(world: World, rng: random.Ran
     assert plan(shuffled(world.snapshot())) == plan(world.snapshot())
 
 
-@given(any_worlds())
+@given(any_worlds)
 def test_fifo_never_passes_its_head_and_balance_never_a_higher_priority(world: World) -> None:
     started = {place.uid for place in plan(world.snapshot()).placements}
     for queue in world.queues.values():
@@ -129,7 +129,7 @@ def test_fifo_never_passes_its_head_and_balance_never_a_higher_priority(world: W
                 assert all(one.specified_nodes or one.priority <= each.priority for one in held_up)
 
 
-@given(any_worlds())
+@given(any_worlds)
 def test_what_is_told_to_wait_for_room_or_quota_has_none(world: World) -> None:
     made = plan(world.snapshot())
     carry_out(world, made)
@@ -145,7 +145,7 @@ def test_what_is_told_to_wait_for_room_or_quota_has_none(world: World) -> None:
             assert not asked.preemptible
 
 
-@given(any_worlds())
+@given(any_worlds)
 def test_victims_are_preemptible_and_either_borrow_or_come_after_in_their_own_workspace(world: World) -> None:
     for preempt in plan(world.snapshot()).preemptions:
         victim, winner = world.held[preempt.uid], world.waiting[preempt.for_uid]
@@ -160,7 +160,7 @@ def test_victims_are_preemptible_and_either_borrow_or_come_after_in_their_own_wo
         victim.leaving = True
 
 
-@given(any_worlds())
+@given(any_worlds)
 def test_a_workspace_is_not_pushed_below_its_quota_by_others(world: World) -> None:
     """Each that leaves for another workspace was over the quota even when all that left before it had gone."""
     made = plan(world.snapshot())
@@ -174,7 +174,7 @@ def test_a_workspace_is_not_pushed_below_its_quota_by_others(world: World) -> No
         taken[own] += victim.total
 
 
-@given(any_worlds(most=4))
+@given(any_worlds)
 def test_preemption_frees_enough_and_nothing_needless(world: World) -> None:
     made = plan(world.snapshot())
     promised = [uid for uid, wait in made.waits.items() if isinstance(wait.reason, Preempting)]

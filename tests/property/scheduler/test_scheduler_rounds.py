@@ -3,7 +3,7 @@
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec import structs
-from tests.property.scheduler.world import World, worlds
+from tests.property.scheduler.world import World, crowded_worlds
 
 from stoker.domain.identity import QueuePolicy
 from stoker.scheduler import Plan, plan
@@ -36,12 +36,12 @@ def settle(world: World, keep_promises: bool) -> int:
         assert rounds <= 4 * (len(world.held) + len(world.waiting)) + 4, "it does not come to rest"
 
 
-@given(worlds(plain=True, most=6), st.booleans())
+@given(crowded_worlds, st.booleans())
 def test_a_cluster_comes_to_rest_and_nobody_is_moved_in_circles(world: World, keep_promises: bool) -> None:
     settle(world, keep_promises)
 
 
-@given(worlds(plain=True, most=5))
+@given(crowded_worlds)
 def test_what_left_for_another_does_not_take_its_room_back(world: World) -> None:
     first = play(world, keep_promises=False)
     pairs = {preempt.uid: preempt.for_uid for preempt in first.preemptions}
@@ -50,7 +50,7 @@ def test_what_left_for_another_does_not_take_its_room_back(world: World) -> None
     assert not any(pairs.get(winner) == victim for victim, winner in back.items())
 
 
-@given(worlds(plain=True, most=6), st.booleans())
+@given(crowded_worlds, st.booleans())
 def test_every_queue_is_served_to_its_end_as_others_finish(world: World, keep_promises: bool) -> None:
     world.queues = {key: structs.replace(queue, policy=QueuePolicy.FIFO) for key, queue in world.queues.items()}
     empty = World([machine.emptied() for machine in world.machines.values()], list(world.queues.values()))

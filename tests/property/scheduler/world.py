@@ -1,5 +1,6 @@
 """A small cluster that checks the scheduler by its own arithmetic: devices one by one, pods one by one."""
 
+import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -91,6 +92,9 @@ class World:
         self.waiting: dict[str, Waiting] = {}
         self.held: dict[str, Held] = {}
         self.now = NOW
+
+    def __repr__(self) -> str:
+        return repr(self.snapshot())
 
     def snapshot(self) -> Snapshot:
         return Snapshot(
@@ -193,7 +197,6 @@ amounts = st.builds(
     st.sampled_from([0, 500, 1000, 2000, 4000]),
     st.integers(0, 4),
 )
-gpu_amounts = st.builds(Resources, st.sampled_from([400, 500, 600, 1000, 1000, 2000, 4000]), st.sampled_from([0, 500]))
 
 
 def often(usual: T, *others: T) -> st.SearchStrategy[T]:
@@ -201,17 +204,17 @@ def often(usual: T, *others: T) -> st.SearchStrategy[T]:
 
 
 @st.composite
-def machines(draw: st.DrawFn, plain: bool) -> list[Machine]:
+def machines(draw: st.DrawFn) -> list[Machine]:
     return [
         Machine(
             f"node-{number}",
-            draw(st.sampled_from([2, 4] if plain else [0, 1, 2, 4])),
+            draw(st.sampled_from([0, 1, 2, 4])),
             draw(st.sampled_from([2000, 4000, 8000])),
             draw(st.sampled_from([2, 6, 12])),
-            "default" if plain else draw(often("default", "spare")),
-            plain or draw(often(True, False)),
+            draw(often("default", "spare")),
+            draw(often(True, False)),
         )
-        for number in range(draw(st.integers(1, 3 if plain else 4)))
+        for number in range(draw(st.integers(1, 4)))
     ]
 
 
@@ -230,7 +233,7 @@ def queues(draw: st.DrawFn) -> list[Queue]:
 
 
 @st.composite
-def asks(draw: st.DrawFn, uid: str, world: World, plain: bool, gpus: bool = False) -> Waiting:
+def asks(draw: st.DrawFn, uid: str, world: World, plain: bool) -> Waiting:
     """What somebody wants. A plain one is ready, and takes any node of the default pool."""
     asked = Waiting(
         uid=uid,
@@ -238,7 +241,7 @@ def asks(draw: st.DrawFn, uid: str, world: World, plain: bool, gpus: bool = Fals
         priority=draw(st.integers(0, 2)),
         submitted_at=draw(st.integers(0, 9)),
         replicas=draw(often(1, 2, 3)),
-        each=draw(gpu_amounts if gpus else amounts),
+        each=draw(amounts),
         preemptible=draw(st.booleans()),
     )
     if plain:
@@ -260,24 +263,66 @@ def asks(draw: st.DrawFn, uid: str, world: World, plain: bool, gpus: bool = Fals
 
 
 @st.composite
-def worlds(draw: st.DrawFn, plain: bool = False, most: int = 7) -> World:
-    """A cluster with some that run, some that leave and some that wait.
-
-    A plain one is about room and quotas only: GPUs are scarce, and much of what runs may be preempted.
-    """
-    world = World(draw(machines(plain)), draw(queues()))
-    for number in range(draw(st.integers(0, 10 if plain else 6))):
-        asked = draw(asks(f"placed-{number}", world, plain=True, gpus=plain))
-        asked = structs.replace(asked, preemptible=draw(often(True, False)))
+def worlds(draw: st.DrawFn) -> World:
+    """A cluster of every kind of node, with every kind of workload."""
+    world = World(draw(machines()), draw(queues()))
+    for number in range(draw(st.integers(0, 6))):
+        asked = draw(asks(f"placed-{number}", world, plain=True))
         nodes = [draw(st.sampled_from(list(world.machines))) for _ in range(asked.replicas)]
         if world.start(asked, nodes):
             world.held[asked.uid].placed_at = draw(st.integers(0, 9))
             world.held[asked.uid].leaving = draw(often(False, True))
-    for number in range(draw(st.integers(0, most))):
-        asked = draw(asks(f"waiting-{number}", world, plain, gpus=plain))
+    for number in range(draw(st.integers(0, 7))):
+        asked = draw(asks(f"waiting-{number}", world, plain=False))
         world.waiting[asked.uid] = asked
     return world
 
 
-def any_worlds(most: int = 7) -> st.SearchStrategy[World]:
-    return st.booleans().flatmap(lambda plain: worlds(plain, most))
+def crowded(seed: int) -> World:
+    """A cluster that is about room and quotas only: full of what may be preempted, with a few that want in."""
+    rng = random.Random(seed)
+    world = World(
+        [
+            Machine(f"node-{number}", rng.choice((2, 4, 4)), rng.choice((6000, 64000)), rng.choice((6, 64)))
+            for number in range(rng.randint(1, 3))
+        ],
+        [
+            Queue(
+                number,
+                f"team-{number}",
+                Quota(
+                    rng.choice((None, 0, 1000, 2000, 3000, 4000, 6000)),
+                    rng.choice((None, None, None, 2000, 6000)),
+                    rng.choice((None, None, None, 2, 6)),
+                ),
+                rng.choice(list(QueuePolicy)),
+                rng.random() < 0.7,
+            )
+            for number in range(rng.randint(1, 3))
+        ],
+    )
+
+    def ask(uid: str, gpus: Sequence[int], preemptible: float) -> Waiting:
+        return Waiting(
+            uid=uid,
+            workspace_id=rng.choice(list(world.queues)),
+            priority=rng.randint(0, 2),
+            submitted_at=rng.randint(0, 9),
+            replicas=rng.choice((1, 1, 1, 2, 3)),
+            each=Resources(rng.choice(gpus), rng.choice((0, 500, 1000)), rng.choice((0, 1))),
+            preemptible=rng.random() < preemptible,
+        )
+
+    for number in range(rng.randint(0, 14)):
+        asked = ask(f"placed-{number}", (0, 300, 400, 500, 600, 1000, 1000, 1000, 2000), 0.8)
+        if world.start(asked, [rng.choice(list(world.machines)) for _ in range(asked.replicas)]):
+            world.held[asked.uid].placed_at = rng.randint(0, 9)
+            world.held[asked.uid].leaving = rng.random() < 0.1
+    for number in range(rng.randint(1, 6)):
+        asked = ask(f"waiting-{number}", (0, 300, 500, 700, 1000, 1000, 2000, 4000), 0.4)
+        world.waiting[asked.uid] = asked
+    return world
+
+
+crowded_worlds = st.builds(crowded, st.integers(0, 2**32 - 1))
+any_worlds = st.one_of(worlds(), crowded_worlds, crowded_worlds)

@@ -99,10 +99,11 @@ async def read_service(call: Call[WorkloadPath]) -> ServiceView:
     return ServiceView(found.workload.slug, found.host, [port])
 
 
-async def _events(lines: AsyncIterator[tuple[int, str]], timestamps: bool) -> AsyncIterator[bytes]:
+async def _events(batches: AsyncIterator[list[tuple[int, str]]], timestamps: bool) -> AsyncIterator[bytes]:
     try:
-        async for at, text in lines:
-            yield _event(_line(at, text, timestamps))
+        async for lines in batches:
+            if lines:
+                yield b"".join(_event(_line(at, text, timestamps)) for at, text in lines)
     except StokerError as error:
         yield b"event: error\ndata: %b\n\n" % encode(SAFE.failure(error, 500, ""))
         return
