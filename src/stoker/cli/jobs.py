@@ -67,13 +67,15 @@ def job_options(*, more: bool = False) -> Callable[[C], C]:
     return add
 
 
-def job_body(given: Mapping[str, Any], command: tuple[str, ...], file: str | None = None) -> dict[str, Any]:
-    """The body of a create."""
+def job_body(
+    given: Mapping[str, Any], command: tuple[str, ...], file: str | None = None, folder: str = ""
+) -> dict[str, Any]:
+    """The body of a create. `folder` is where the command begins, if it can."""
     body = _read(file) if file else {}
     for option, field in PLAIN.items():
         if given.get(option) is not None:
             body[field] = given[option]
-    _put_script(body, given, command)
+    _put_script(body, given, command, folder)
     _put_size(body, given)
     kind = given.get("kind")
     if kind or "groupVersionKind" not in body:
@@ -98,7 +100,7 @@ def script_of(command: tuple[str, ...]) -> str:
     return command[0] if len(command) == 1 else shlex.join(command)
 
 
-def _put_script(body: dict[str, Any], given: Mapping[str, Any], command: tuple[str, ...]) -> None:
+def _put_script(body: dict[str, Any], given: Mapping[str, Any], command: tuple[str, ...], folder: str) -> None:
     """`script` is plain text; it is sent as the entry point."""
     plain = body.pop("script", None)
     if plain is not None and "entryPoint" in body:
@@ -113,6 +115,8 @@ def _put_script(body: dict[str, Any], given: Mapping[str, Any], command: tuple[s
         raise click.UsageError("Say what to run once: by --script, by --script-file, or after --.")
     script = ways[0] if ways else plain
     if script is not None:
+        if folder:
+            script = f"cd {shlex.quote(folder)} 2>/dev/null\n{script}"
         body["entryPoint"] = base64.b64encode(str(script).encode()).decode()
 
 

@@ -117,8 +117,8 @@ def drawn(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> "Table":
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in titles:
-        table.add_column(title, overflow="fold")
+    for place, title in enumerate(titles):
+        table.add_column(title, overflow="fold", no_wrap=place == 0, min_width=len(title))
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     return table

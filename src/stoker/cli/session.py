@@ -1,5 +1,7 @@
 """The client of the verb that runs, as the global options and the kept log-ins say."""
 
+import os
+
 import click
 
 from stoker.cli.credentials import credential_for
@@ -9,7 +11,10 @@ from stoker.client.address import server_address
 
 
 def chosen_server() -> str:
-    return server_address(click.get_current_context().meta.get(SERVER) or DEFAULT_SERVER)
+    """The one that was named; else the one `stoker serve` makes here, on the port that is set for it."""
+    port = os.environ.get("STOKER_PORT", "")
+    here = f"http://127.0.0.1:{port}" if port.isdigit() and port != "0" else DEFAULT_SERVER
+    return server_address(click.get_current_context().meta.get(SERVER) or here)
 
 
 def connect() -> Stoker:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from stoker.controller.effects import GRACE_SECONDS
+from stoker.controller.lease import LeaseLostError
 from stoker.controller.logs import LogCollector
 from stoker.controller.observe import record_missing, record_pods
 from stoker.controller.queue import QueueLoop
@@ -55,6 +56,7 @@ class ClusterController:
         self._clock = clock
         self._signal = signal
         self._queue_due = asyncio.Event()
+        self._observed = asyncio.Event()
         self._queue = QueueLoop(store, cluster_id, clock, randomness)
         self._logs = LogCollector(store, engine, clock, log_limit_bytes)
         self._reconciler = Reconciler(store, engine, clock, self._logs, signal, randomness)
@@ -72,6 +74,8 @@ class ClusterController:
         while True:
             try:
                 await loop()
+            except LeaseLostError:
+                raise
             except StokerError as error:
                 log.warning("%s", error.message)
             except Exception:
@@ -86,6 +90,7 @@ class ClusterController:
             self._note_pods(report)
             await self._reconciler.touch(*touched)
             await self._end_strays(report)
+            self._observed.set()
             self._queue_due.set()
             self._signal.notify()
 
@@ -138,6 +143,7 @@ class ClusterController:
                 self._queue_due.set()
 
     async def _plan(self) -> None:
+        await self._observed.wait()
         now = asyncio.get_running_loop().time
         while True:
             began = now()

@@ -152,7 +152,7 @@ def _cannot_listen(host: str, port: int, error: OSError | UnicodeError) -> Stoke
     match getattr(error, "errno", None):
         case errno.EADDRINUSE:
             message = f"Port {port} of {host} is in use by another program."
-            hint = "Stop that program, or choose another port with --port (0 takes any free one)."
+            hint = "Stop that program, or choose another port with --port or STOKER_PORT (0 takes any free one)."
         case errno.EACCES:
             message = f"Port {port} of {host} may not be opened by this user."
             hint = "Choose a port above 1023 with --port."

@@ -67,6 +67,7 @@ class Explain:
             failed = f"The dependency {waiting.failed_dependency} did not succeed."
             return Answer(workload=workload, sentence=failed, code="dependency_failed")
         found = explain(view, workload.uid, PRIORITIES)
+        known = {**{each.slug: each for each in cluster.workloads.values()}, **cluster.workloads}
         names = {uid: each.slug for uid, each in cluster.workloads.items()}
         return Answer(
             workload=workload,
@@ -74,9 +75,7 @@ class Explain:
             code=found.reason.code if found.reason else "",
             order=found.order,
             asked_ahead=found.asked_ahead,
-            in_the_way=[
-                InTheWay(_seen(cluster.workloads.get(each.uid), actor), each.how, each.held) for each in found.blockers
-            ],
+            in_the_way=[InTheWay(_seen(known.get(each.uid), actor), each.how, each.held) for each in found.blockers],
             suggestions=[_suggestion(edit) for edit in found.edits],
         )
 

@@ -89,8 +89,17 @@ def restore(source: Path, data_dir: Path) -> RestoreReport:
         kept = held.enter_context(_keeping(live, running))
         with contextlib.closing(connect(live)) as destination:
             _copy(origin, destination)
+            _take_leases_away(destination)
         _sync(data_dir)
     return RestoreReport(live, kept, applied, behind, running)
+
+
+def _take_leases_away(restored: sqlite3.Connection) -> None:
+    """Whoever drives a cluster by what it remembers has to begin again from what is there now."""
+    has_leases = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'lease'"
+    if restored.execute(has_leases).fetchone():
+        number = time.time_ns() // 1_000_000
+        restored.execute("UPDATE lease SET epoch = :epoch, expires_at = 0", {"epoch": number})
 
 
 def _open_backup(source: Path) -> sqlite3.Connection:

@@ -3,13 +3,13 @@
 import random
 from typing import TypeVar
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
-from tests.property.scheduler.world import World, any_worlds, over
+from tests.property.scheduler.world import World, any_worlds, crowded_worlds, over
 
 from stoker.domain.identity import QueuePolicy
-from stoker.domain.resources import NONE
+from stoker.domain.resources import MILLI, NONE
 from stoker.scheduler import Plan, plan
 from stoker.scheduler.reasons import NodeTaken, NoRoom, OverQuota, Preempting
 from stoker.scheduler.snapshot import Queue, Snapshot, Waiting
@@ -145,7 +145,8 @@ def test_what_is_told_to_wait_for_room_or_quota_has_none(world: World) -> None:
             assert not asked.preemptible
 
 
-@given(any_worlds)
+@settings(max_examples=500)
+@given(crowded_worlds)
 def test_victims_are_preemptible_and_either_borrow_or_come_after_in_their_own_workspace(world: World) -> None:
     for preempt in plan(world.snapshot()).preemptions:
         victim, winner = world.held[preempt.uid], world.waiting[preempt.for_uid]
@@ -160,7 +161,8 @@ def test_victims_are_preemptible_and_either_borrow_or_come_after_in_their_own_wo
         victim.leaving = True
 
 
-@given(any_worlds)
+@settings(max_examples=500)
+@given(crowded_worlds)
 def test_a_workspace_is_not_pushed_below_its_quota_by_others(world: World) -> None:
     """Each that leaves for another workspace was over the quota even when all that left before it had gone."""
     made = plan(world.snapshot())
@@ -174,13 +176,15 @@ def test_a_workspace_is_not_pushed_below_its_quota_by_others(world: World) -> No
         taken[own] += victim.total
 
 
-@given(any_worlds)
+@settings(max_examples=500)
+@given(crowded_worlds)
 def test_preemption_frees_enough_and_nothing_needless(world: World) -> None:
     made = plan(world.snapshot())
     promised = [uid for uid, wait in made.waits.items() if isinstance(wait.reason, Preempting)]
+    parts = any(0 < world.waiting[place.uid].each.gpu_milli < MILLI for place in made.placements)
     carry_out(world, made)
-    if len(promised) != 1:
-        return
+    if len(promised) != 1 or parts:
+        return  # which device a part of a GPU goes to is not for the plan to say
     winner = world.waiting[promised[0]]
     for uid in [uid for uid, held in world.held.items() if held.leaving]:
         world.remove(uid)

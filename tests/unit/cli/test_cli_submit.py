@@ -2,6 +2,7 @@
 
 import base64
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +52,15 @@ def test_run_prints_what_the_job_prints_and_nothing_else_on_stdout(stoker: RunSt
         "displayName": "python",
         "groupVersionKind": {"kind": "Job", "version": "v1"},
         "image": "python:3.12-slim",
-        "entryPoint": """python -c 'print("hi")'""",
+        "entryPoint": f"""cd {shlex.quote(str(Path.cwd()))} 2>/dev/null\npython -c 'print("hi")'""",
         "resource": {"cpu": "1", "memory": "1Gi", "gpu": "0", "replica": 1},
     }
+
+
+def test_run_not_here_begins_in_the_folder_of_the_workload(stoker: RunStoker) -> None:
+    server = ending("Succeeded", "every pod exited with code 0", ())
+    assert stoker("run", "--not-here", "--", "true", server=server).exit_code == 0
+    assert sent(server)["entryPoint"] == "true"
 
 
 @pytest.mark.parametrize(

@@ -223,6 +223,11 @@ def test_an_event_is_a_line(stoker: RunStoker) -> None:
     assert json.loads(stoker("events", "--limit", "1", "--json", server=server).stdout) == event
 
 
-def test_the_schema_is_printed_as_it_is(stoker: RunStoker) -> None:
-    server = FakeServer({"GET /schemas/job.json": (200, {"type": "object"})})
-    assert json.loads(stoker("schema", server=server).stdout) == {"type": "object"}
+def test_the_schema_is_that_of_a_file_which_has_a_script_and_needs_nothing_more(stoker: RunStoker) -> None:
+    create = {"type": "object", "properties": {"image": {"type": "string"}}, "required": ["image"]}
+    served = {"$ref": "#/$defs/CreateWorkload", "$defs": {"CreateWorkload": create, "Other": {"type": "string"}}}
+    server = FakeServer({"GET /schemas/job.json": (200, served)})
+    shown = json.loads(stoker("schema", server=server).stdout)
+    assert shown["$defs"]["Other"] == {"type": "string"}
+    assert sorted(shown["$defs"]["CreateWorkload"]["properties"]) == ["image", "script"]
+    assert shown["$defs"]["CreateWorkload"]["required"] == []

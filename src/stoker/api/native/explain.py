@@ -78,8 +78,14 @@ async def explain_workload(call: Call[WorkloadPath]) -> ExplainView:
             )
             for each in answer.in_the_way
         ],
-        [EditView(each.sentence, patch_of(each)) for each in answer.suggestions],
+        [EditView(_sentence(each), patch_of(each)) for each in answer.suggestions],
     )
+
+
+def _sentence(suggestion: Suggestion) -> str:
+    if suggestion.priority is not None:
+        return f"Raise its priority to {priority_of(suggestion.priority)}."
+    return suggestion.sentence
 
 
 def patch_of(suggestion: Suggestion) -> dict[str, Any]:

@@ -114,4 +114,5 @@ def _client_id(client: "Stoker", name: str) -> str:
 def _show_secret(made: "NewApplication") -> None:
     show_one(made, SECRETS)
     if is_text():
-        click.echo("The secret is shown this once.", err=True)
+        role = " It is an admin: it may do everything." if made.application.role == "admin" else ""
+        click.echo(f"The secret is shown this once.{role}", err=True)

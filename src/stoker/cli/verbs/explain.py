@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 COLUMNS = (Column("Id", "workloadId"), Column("Phase", "phase"), Column("Why", "reason.sentence"))
 UNITS = {"gpu": "GPUs", "cpu": "CPUs", "memory": "of memory"}
 FLAGS = {"replica": "--replicas", "maxRetry": "--max-retry", "specifiedNodes": "--node"}
+HIDDEN = "(one you may not see)"
+ANEW = "(by a new submission)"
 
 
 @click.command("explain")
@@ -42,7 +44,12 @@ def _show(explanation: "Explanation") -> None:
     if explanation.blocking:
         click.echo("\nIn its way:")
         rows = [
-            [each.workload_id, each.phase, *(each.resource.get(unit, "-") for unit in UNITS), printable(each.why)]
+            [
+                each.workload_id or HIDDEN,
+                each.phase or "-",
+                *(each.resource.get(unit, "-") for unit in UNITS),
+                printable(each.why),
+            ]
             for each in explanation.blocking
         ]
         show_table(("WORKLOAD", "PHASE", "GPU", "CPU", "MEMORY", "WHY"), rows)
@@ -50,7 +57,7 @@ def _show(explanation: "Explanation") -> None:
         click.echo("\nWhat would help:")
         for edit in explanation.edits:
             click.echo(f"  {printable(edit.sentence)}")
-            click.echo(f"    {as_command(name, edit)}")
+            click.echo(f"    {as_command(name, edit) if edit.patch else ANEW}")
 
 
 def as_command(workload_id: str, edit: "Edit") -> str:

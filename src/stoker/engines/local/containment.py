@@ -91,6 +91,7 @@ def walls_of(data_dir: Path, work: Path, more: Iterable[Path] = ()) -> list[tupl
         ("namespaces", "1"),
         ("folder", str(work)),
         *(("hidden", str(path)) for path in hidden),
+        *(("read-only", path) for path in platform_code()),
         *(("device", name) for name in nodes),
     ]
 
@@ -118,3 +119,10 @@ def _about_limits(groups: ControlGroups) -> list[str]:
     memory = f"by {version}" if groups.memory else "for each process alone (no control group can be written)"
     cpu = f"CPU is limited by {version}." if groups.cpu else "CPU is not limited (no control group can be written)."
     return [f"Memory is limited {memory}.", cpu]
+
+
+def platform_code() -> list[str]:
+    """Where the code lies that the server runs: a job that could write there would be the server at its next start."""
+    package = Path(__file__).resolve().parents[2]
+    own_python = [Path(sys.prefix).resolve()] if sys.prefix != sys.base_prefix else []
+    return [str(path) for path in (package, *own_python)]

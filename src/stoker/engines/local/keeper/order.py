@@ -26,6 +26,8 @@ class LaunchOrder:
         self.namespaces = one("namespaces") == "1"
         self.hidden = fields.get("hidden", [])
         """Folders and files that the command must not see; the first is the data directory."""
+        self.read_only = fields.get("read-only", [])
+        """Folders that the command may read and not write: the platform's own code."""
         self.devices = fields.get("device", [])
         self.groups = fields.get("group", [])
         """Files of control groups that a process joins by writing 0."""

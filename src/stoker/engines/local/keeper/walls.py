@@ -63,6 +63,10 @@ def build(order: LaunchOrder) -> None:
             mount("/dev/null", path, None, MS_BIND)
     if not os.path.isdir(order.folder):  # noqa: PTH112 - the data directory is in /dev/shm, which is new now
         _show(order.folder, folder)
+    for path in order.read_only:
+        if os.path.isdir(path):  # noqa: PTH112
+            mount(path, path, None, MS_BIND | MS_REC)
+            make_read_only(path, recursive=False)
     make_read_only("/sys", recursive=True)
     mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
     for name in _READ_ONLY_IN_PROC:
