@@ -1,6 +1,8 @@
 """How a real server stops, speaks TLS, and what it writes into its log."""
 
 import contextlib
+import os
+import pty
 import shutil
 import signal
 import socket
@@ -192,7 +194,14 @@ class TestTls:
         words = [openssl, "ec", "-in", str(certificate.key), "-aes256", "-passout", "pass:secret", "-out", locked.key]
         subprocess.run(words, check=True, capture_output=True)
         command = [*STOKER, "serve", "--port", "0", "--data-dir", str(tmp_path / "data"), *locked.flags]
-        refused = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+        screen, keyboard = pty.openpty()
+        try:
+            refused = subprocess.run(
+                command, stdin=keyboard, capture_output=True, text=True, timeout=10, start_new_session=True, check=False
+            )
+        finally:
+            os.close(screen)
+            os.close(keyboard)
         assert refused.returncode == 2
         assert "passphrase" in refused.stderr
         assert "Traceback" not in refused.stderr

@@ -13,6 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar, get_type_hints
 from msgspec import Struct
 from starlette.requests import Request
 
+from stoker.api.callers import caller_of
 from stoker.api.families import Family
 from stoker.api.params import NoParams, Params
 from stoker.domain.errors import ErrorCode, StokerError
@@ -65,6 +66,13 @@ class Call(Generic[P]):
         if self._actor is None:
             raise StokerError(ErrorCode.NOT_SIGNED_IN, "This needs a credential.")
         return self._actor
+
+    async def renewed(self) -> Actor:
+        """The caller as it is now: a stream outlives the moment in which it was let in."""
+        actor = await caller_of(self.request, self.services.authentication, self.origin)
+        if actor is None:
+            raise StokerError(ErrorCode.NOT_SIGNED_IN, "This needs a credential.")
+        return actor
 
     @property
     def once(self) -> Once | None:

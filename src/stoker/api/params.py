@@ -50,6 +50,7 @@ class Decoder(Generic[P]):
             raise TypeError(f"{params} is not a struct")
         hints = get_type_hints(params, include_extras=True)
         self.fields = [_field(field, hints[field.name]) for field in described.fields]
+        self._whole = [field for field in self.fields if field.whole]
         self._by_wire = {field.wire: field for field in self.fields}
         if snake_twins:
             self._by_wire |= {field.name: field for field in self.fields}
@@ -71,10 +72,11 @@ class Decoder(Generic[P]):
                 continue
             if field.is_list:
                 given.setdefault(field.wire, []).extend(part.strip() for part in value.split(",") if part.strip())
-            elif field.whole and not _WHOLE.match(value):
-                raise _wrong(field, value)
             else:
                 given[field.wire] = value
+        for field in self._whole:
+            if field.wire in given and not _WHOLE.match(given[field.wire]):
+                raise _wrong(field, given[field.wire])
 
     def _explained(self, given: Mapping[str, Any]) -> Exception:
         """Which parameter is wrong, and what it may be."""

@@ -26,6 +26,7 @@ log = logging.getLogger("stoker.api")
 
 EXEC = re.compile(r"/api/stoker/v1/workloads/([^/]+)/exec\Z")
 WIDEST = 10_000
+RECHECK_SECONDS = 5.0
 
 
 class Control(Struct, frozen=True):
@@ -50,7 +51,22 @@ class Sockets:
             await _refuse(socket, error, trace_id)
             return
         await socket.accept(headers=[(b"x-trace-id", trace_id.encode())])
-        await _talk(socket, terminal)
+        watching = asyncio.create_task(self._watch(socket, trace_id, terminal))
+        try:
+            await _talk(socket, terminal)
+        finally:
+            watching.cancel()
+
+    async def _watch(self, socket: WebSocket, trace_id: str, terminal: Terminal) -> None:
+        """End the command when its caller has lost the right to run it."""
+        while True:
+            await asyncio.sleep(RECHECK_SECONDS)
+            try:
+                actor = await self._caller(socket, trace_id)
+                await self._services.inside.may_execute(actor, *_named(socket))
+            except StokerError:
+                await terminal.close()
+                return
 
     async def _caller(self, socket: WebSocket, trace_id: str) -> Actor:
         """Who asks. A browser may ask only from a page of this server: a cookie goes along from anywhere."""
@@ -64,22 +80,28 @@ class Sockets:
         return actor
 
     async def _terminal(self, socket: WebSocket, actor: Actor) -> Terminal:
-        found = EXEC.match(socket.scope["path"])
-        if found is None:
-            raise StokerError(ErrorCode.NOT_FOUND, "There is no WebSocket here.")
+        ref, pod = _named(socket)
         asked = socket.query_params
         command = asked.getlist("command")
         if not command or not all(command[:1]):
             raise bad_request("command", "it is required: the program and each of its arguments, in order.")
         return await self._services.inside.execute(
             actor,
-            unquote(found.group(1)),
-            asked.get("pod", ""),
+            ref,
+            pod,
             command,
             tty=asked.get("tty", "true") == "true",
             columns=_size(asked.get("columns", "80"), "columns"),
             rows=_size(asked.get("rows", "24"), "rows"),
         )
+
+
+def _named(socket: WebSocket) -> tuple[str, str]:
+    """The workload and the pod that are asked for."""
+    found = EXEC.match(socket.scope["path"])
+    if found is None:
+        raise StokerError(ErrorCode.NOT_FOUND, "There is no WebSocket here.")
+    return unquote(found.group(1)), socket.query_params.get("pod", "")
 
 
 async def _talk(socket: WebSocket, terminal: Terminal) -> None:
@@ -131,6 +153,6 @@ async def _refuse(socket: WebSocket, error: StokerError, trace_id: str) -> None:
 
 
 def _size(text: str, field: str) -> int:
-    if not text.isdigit() or not 1 <= int(text[:6]) <= WIDEST:
+    if not (text.isascii() and text.isdigit() and len(text) < 6 and 1 <= int(text) <= WIDEST):
         raise bad_request(field, f"use a whole number from 1 to {WIDEST}.")
     return int(text)

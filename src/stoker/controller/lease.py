@@ -13,7 +13,6 @@ from stoker.store import leases
 from stoker.store.base import Change, Store, T, Transaction
 from stoker.store.leases import Grant
 
-HELD_MS = 15_000
 RENEW_SECONDS = 4.0
 AGAIN_SECONDS = 1.0
 
@@ -58,11 +57,12 @@ class LeasedStore:
 
 
 class Lease:
-    def __init__(self, store: Store, cluster_id: str, holder: str, clock: Clock) -> None:
+    def __init__(self, store: Store, cluster_id: str, holder: str, clock: Clock, *, takeover: bool) -> None:
         self._store = store
         self._cluster_id = cluster_id
         self._holder = holder
         self._clock = clock
+        self._takeover = takeover
 
     async def acquire(self) -> LeasedStore:
         """Wait until the cluster is ours to drive."""
@@ -77,19 +77,24 @@ class Lease:
             if grant.holder == self._holder:
                 return LeasedStore(self._store, self._cluster_id, grant.epoch)
             if not told:
-                log.info("cluster %s is driven by %s; standing by", self._cluster_id, grant.holder)
+                log.info(
+                    "cluster %s belongs to %s; standing by (local_takeover takes it from a server that is gone)",
+                    self._cluster_id,
+                    grant.holder,
+                )
                 told = True
             await asyncio.sleep(RENEW_SECONDS)
 
     def _take(self, transaction: Transaction) -> Grant:
         now = self._clock.now()
-        return leases.take(transaction, self._cluster_id, self._holder, now, now + HELD_MS)
+        until = now + leases.HELD_MS
+        return leases.take(transaction, self._cluster_id, self._holder, until, takeover=self._takeover)
 
     async def renew(self, leased: LeasedStore) -> None:
         """Keep it, until it is another's."""
         while True:
             await asyncio.sleep(RENEW_SECONDS)
-            until = self._clock.now() + HELD_MS
+            until = self._clock.now() + leases.HELD_MS
             try:
                 await leased.write(lambda tx, at=until: leases.extend(tx, self._cluster_id, at))
             except LeaseLostError:

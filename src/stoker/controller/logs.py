@@ -43,6 +43,7 @@ class LogCollector:
         self._clock = clock
         self._cap_bytes = cap_bytes
         self._tails: dict[str, _Tail] = {}
+        self._reading: set[str] = set()
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -60,11 +61,21 @@ class LogCollector:
             self._tails.pop(pod.uid, None)
 
     async def _follow(self) -> None:
-        async for pod_uid in self._engine.log_activity():
+        """Each pod is read by a task of its own, so that one which never stops printing holds up no other."""
+        async with asyncio.TaskGroup() as group:
+            async for pod_uid in self._engine.log_activity():
+                if pod_uid not in self._reading:
+                    self._reading.add(pod_uid)
+                    group.create_task(self._read_one(pod_uid))
+
+    async def _read_one(self, pod_uid: str) -> None:
+        try:
             tail = await self._tail(pod_uid)
             if tail is not None:
                 async with tail.turn:
                     await self._read(tail)
+        finally:
+            self._reading.discard(pod_uid)
 
     async def _sweep(self) -> None:
         while True:

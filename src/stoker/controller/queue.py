@@ -10,6 +10,7 @@ from stoker.controller.dispatch import dispatch, read_rooms
 from stoker.domain.clock import Clock
 from stoker.domain.lifecycle import DependencyFailed, Event, Preempted, transition
 from stoker.domain.names import Randomness
+from stoker.domain.naming import names_for
 from stoker.domain.placement import UnderWay, missing_ranks
 from stoker.engines.failpoints import failpoint
 from stoker.scheduler import Plan, plan
@@ -60,7 +61,7 @@ class QueueLoop:
             if dispatch(transaction, rooms, place.uid, workload.version, ranks, place.nodes, now, self._randomness):
                 touched.append(place.uid)
         for preemption in made.preemptions:
-            winner = cluster.workloads[preemption.for_uid].slug
+            winner = names_for(cluster.workloads[preemption.uid], cluster.workloads)[preemption.for_uid]
             if _go_through(transaction, cluster, preemption.uid, Preempted(now, winner)):
                 touched.append(preemption.uid)
         touched += [
@@ -87,10 +88,10 @@ def _go_through(transaction: Transaction, cluster: UnderWay, uid: str, event: Ev
 
 def _new_reasons(cluster: UnderWay, made: Plan) -> Mapping[str, str]:
     """The reasons that are not what is already written; of very many, first of those that have none."""
-    names = {uid: workload.slug for uid, workload in cluster.workloads.items()}
     if len(made.waits) <= REASONS_AT_ONCE:
         asked = list(made.waits)
     else:
         asked = [uid for uid in made.waits if not cluster.workloads[uid].waiting][:REASONS_AT_ONCE]
-    said = {uid: made.waits[uid].reason.sentence(names) for uid in asked}
+    known = cluster.workloads
+    said = {uid: made.waits[uid].reason.sentence(names_for(known[uid], known)) for uid in asked}
     return {uid: words for uid, words in said.items() if cluster.workloads[uid].waiting != words}

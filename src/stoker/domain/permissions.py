@@ -74,6 +74,7 @@ class Action(StrEnum):
     USER_CREATE = "user.create"
     USER_UPDATE = "user.update"
     USER_DELETE = "user.delete"
+    ADMIN_MAKE = "user.make-admin"
     PASSWORD_SET = "user.password"
     DEPARTMENT_READ = "department.read"
     DEPARTMENT_CREATE = "department.create"
@@ -121,6 +122,7 @@ RULES: Mapping[Action, Rule] = {
     Action.USER_CREATE: Rule(Who.ADMIN, _MANAGE),
     Action.USER_UPDATE: Rule(Who.ADMIN, _MANAGE),
     Action.USER_DELETE: Rule(Who.ADMIN, _MANAGE),
+    Action.ADMIN_MAKE: Rule(Who.ADMIN, _UNLIMITED),
     Action.PASSWORD_SET: Rule(Who.OWNER, _UNLIMITED),
     Action.DEPARTMENT_READ: Rule(Who.SIGNED_IN, _READ),
     Action.DEPARTMENT_CREATE: Rule(Who.ADMIN, _MANAGE),

@@ -121,6 +121,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         LocalTrust,
         Meta(description="Who may run local jobs where they cannot be kept from the platform: admins, or everyone."),
     ] = LocalTrust.ADMINS
+    local_takeover: Annotated[
+        bool,
+        Meta(description="Take over the local cluster of another server that is gone; its pods are given up."),
+    ] = False
     log_days: Annotated[int, Meta(ge=1, le=36_600, description="How long what workloads print is kept.")] = 14
     log_limit_bytes: Annotated[
         int, Meta(ge=2**16, le=2**40, description="How much of what one pod prints is kept; the oldest goes first.")

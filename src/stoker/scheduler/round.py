@@ -67,11 +67,11 @@ def serve(desk: Desk, turn: Turn) -> bool:
     """
     account, line = turn.account, turn.line
     while not turn.over:
-        shape = line.shapes[turn.at]
-        if not turn.borrowing and turn.would_borrow(shape):
+        shape, waiting = line.shapes[turn.at], line.waiting[turn.at]
+        borrows = turn.would_borrow(shape)
+        if borrows and not turn.borrowing:
             break
-        may = shape.preemptible or account.within(shape.total)
-        waiting = line.waiting[turn.at]
+        may = not (borrows and turn.owed) and (shape.preemptible or account.within(shape.total))
         nodes = search(desk, When.NOW, waiting, shape) if may else None
         if nodes is not None:
             desk.start(waiting, nodes)

@@ -25,6 +25,7 @@ class Turn:
         "borrowing",
         "fifo",
         "line",
+        "owed",
         "pause_at",
         "place",
         "ranked_from",
@@ -45,6 +46,8 @@ class Turn:
         """Position, priority and uid of each that nothing lower goes past."""
         self.started: list[int] = []
         self.stopped_at: int | None = None
+        self.owed = False
+        """Something was promised room: until it has started, nothing of its workspace goes over the quota."""
         self.pause_at = NOWHERE
         self.place: Key | None = None
         self.ranked_from = line.ranked_from()
@@ -84,6 +87,7 @@ class Turn:
 
     def pass_by(self, promised: bool) -> None:
         """The next one has not started; when it was promised room, others of its shape may still be."""
+        self.owed = self.owed or promised
         if self.fifo:
             self.stopped_at = self.at
             return

@@ -64,7 +64,7 @@ class Waits(Mapping[str, Wait]):
 
     def _shortage(self, turn: Turn, waiting: Waiting) -> Reason:
         short = turn.account.short_of(waiting.each * waiting.replicas)
-        if short is not None and not waiting.preemptible:
+        if short is not None and (turn.owed or not waiting.preemptible):
             return OverQuota(*short)
         if waiting.specified_nodes:
             return short_on_named(self._desk, waiting)

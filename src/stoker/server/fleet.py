@@ -23,6 +23,9 @@ from stoker.store import clusters
 from stoker.store.base import Store
 from stoker.store.signal import Signal
 
+THIS_DATA_DIR = "the server of this data dir"
+"""With SQLite there is only ever one, wherever the data dir is moved."""
+
 log = logging.getLogger("stoker.fleet")
 
 
@@ -51,8 +54,8 @@ class Fleet:
             clock=self._clock,
         )
         self._engines[cluster.id] = engine
-        holder = f"{socket.gethostname()}:{data_dir.resolve()}"
-        lease = Lease(self._store, cluster.id, holder, self._clock)
+        holder = f"{socket.gethostname()}:{data_dir.resolve()}" if settings.database else THIS_DATA_DIR
+        lease = Lease(self._store, cluster.id, holder, self._clock, takeover=settings.local_takeover)
         work = asyncio.create_task(self._drive(lease, engine, cluster.id))
         try:
             yield

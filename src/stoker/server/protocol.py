@@ -204,6 +204,7 @@ class LimitedProtocol(HttpToolsProtocol):
             raise StokerError(ErrorCode.TOO_MANY_REQUESTS, message)
 
     def _limit_wait(self) -> None:
+        self._stop_waiting()
         self._read_timer = self.loop.call_later(self._settings.request_timeout_seconds, self._give_up)
 
     def _give_up(self) -> None:

@@ -7,7 +7,7 @@ from stoker.domain.identity import Application, MemberRole, User, UserKind, User
 from stoker.domain.listing import Listing, Window
 from stoker.domain.names import check_user_name, new_uuid
 from stoker.domain.permissions import Action, Actor
-from stoker.services.context import Context, authorise, record
+from stoker.services.context import Context, authorise, authorise_admin_making, record
 from stoker.services.once import Once, Salted, new_salt, only_once, secret_bytes
 from stoker.services.secrets import readable, sha256
 from stoker.store import accounts, credentials, workspaces
@@ -40,6 +40,8 @@ class Applications:
 
     async def create(self, actor: Actor, new: NewApplication, once: Once | None = None) -> IssuedApplication:
         authorise(actor, Action.APPLICATION_CREATE)
+        if not new.workspaces:
+            authorise_admin_making(actor)
         check_user_name(new.name, "name")
 
         def change(transaction: Transaction) -> Salted[Application]:
@@ -95,6 +97,8 @@ class Applications:
 
         def change(transaction: Transaction) -> Salted[Application]:
             found, salt = _found(transaction, client_id), new_salt(self._context)
+            if found.role is UserRole.ADMIN:
+                authorise_admin_making(actor)
             credentials.set_application_secret(transaction, client_id, sha256(self._secret(once, salt)))
             record(self._context, transaction, actor, Action.APPLICATION_UPDATE, found.name, "new secret")
             return Salted(found, salt)

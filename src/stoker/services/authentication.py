@@ -16,6 +16,7 @@ from stoker.domain.errors import ErrorCode, StokerError
 from stoker.domain.identity import ApiKey, Session, User, UserKind, UserRole
 from stoker.domain.names import new_uuid
 from stoker.domain.permissions import Action, Actor
+from stoker.services.attempts import count_attempt
 from stoker.services.context import Context, add_record, record
 from stoker.services.passwords import Passwords
 from stoker.services.secrets import KEY_PREFIX, readable, sha256
@@ -62,7 +63,8 @@ class Authentication:
 
     async def log_in(self, name: str, password: str, origin: Origin) -> LogIn:
         """Check a password and begin a session."""
-        await self._context.store.write(lambda tx: self._count_attempt(tx, name, origin))
+        subjects = [f"name {name}"] if origin.loopback else [f"name {name}", f"address {origin.address}"]
+        await self._context.store.write(lambda tx: count_attempt(self._context, tx, subjects))
         found = await self._context.store.peek(lambda tx: accounts.password(tx, name))
         if not await self._passwords.verify(password, found[1] if found else None) or found is None:
             await self._context.store.write(lambda tx: self._record_log_in(tx, name, origin, "not_signed_in"))
@@ -114,24 +116,6 @@ class Authentication:
             return None
         found = await self._context.store.peek(lambda tx: credentials.session(tx, actor.session_id))
         return found[0] if found else None
-
-    def _count_attempt(self, transaction: Transaction, name: str, origin: Origin) -> None:
-        """Count this attempt before it is judged, so that many at once cannot slip through."""
-        settings = self._context.settings
-        now = self._context.clock.now()
-        window = settings.login_window_seconds * 1000
-        subjects = [f"name {name}"] if origin.loopback else [f"name {name}", f"address {origin.address}"]
-        for subject in subjects:
-            count, oldest = credentials.attempts(transaction, subject, now - window)
-            if count >= settings.login_attempts:
-                wait = max(1, -(-(oldest + window - now) // 1000))
-                raise StokerError(
-                    ErrorCode.TOO_MANY_REQUESTS,
-                    f"Too many failed log-ins. Try again in {wait} s.",
-                    retry_after_seconds=wait,
-                )
-        for subject in subjects:
-            credentials.add_attempt(transaction, new_uuid(self._context.randomness), subject, now)
 
     def _begin_session(self, transaction: Transaction, name: str, origin: Origin) -> LogIn:
         context = self._context

@@ -41,6 +41,15 @@ def authorise(actor: Actor | None, action: Action, target: Target = NOTHING) -> 
     raise StokerError(ErrorCode.NOT_ALLOWED, f"Not allowed: {verdict.rule}.")
 
 
+def authorise_admin_making(actor: Actor) -> None:
+    """A credential that is limited in any way may not make one that is not."""
+    authorise(actor, Action.ADMIN_MAKE)
+    if actor.cidrs:
+        raise StokerError(
+            ErrorCode.NOT_ALLOWED, "Not allowed: a credential that is limited to networks cannot make an admin."
+        )
+
+
 def record(
     context: Context, transaction: Transaction, actor: Actor, action: Action, target: str, detail: str = ""
 ) -> None:

@@ -1,6 +1,6 @@
 """What happens to workloads, as it happens, for those who may see it."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 from msgspec import Struct
 
@@ -11,7 +11,9 @@ from stoker.store import changes, workspaces
 from stoker.store.base import Transaction
 from stoker.store.changes import ChangeRow
 
-QUIET_SECONDS = 10.0
+QUIET_SECONDS = 5.0
+RENEW_MS = 5_000
+"""How long a stream goes on after its reader has lost the right to it."""
 
 
 class Event(Struct, frozen=True):
@@ -23,15 +25,22 @@ class Events:
     def __init__(self, context: Context) -> None:
         self._context = context
 
-    async def follow(self, actor: Actor, ref: str, after: int | None) -> AsyncIterator[Event | None]:
+    async def follow(
+        self, actor: Actor, ref: str, after: int | None, renew: Callable[[], Awaitable[Actor]]
+    ) -> AsyncIterator[Event | None]:
         """Every change after that one, or from now on; None now and then while nothing happens."""
         authorise(actor, Action.WORKLOAD_LIST)
         store = self._context.store
         uid = (await store.peek(lambda tx: visible(tx, actor, ref))).workload.uid if ref else ""
         seen = await store.peek(changes.last) if after is None else after
         cursor = changes.Cursor(seen)
+        checked = self._context.clock.now()
         with self._context.signal.listening() as listener:
             while True:
+                if (now := self._context.clock.now()) - checked >= RENEW_MS:
+                    actor, checked = await renew(), now
+                    if ref:
+                        await store.peek(lambda tx, who=actor: visible(tx, who, ref))
                 rows, names = await store.read(lambda tx, s=seen: self._read(tx, uid, s, cursor))
                 for row in rows:
                     if actor.admin or row.workspace_id in actor.memberships:

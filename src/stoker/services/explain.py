@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from stoker.domain.naming import Names
 from stoker.domain.permissions import Actor
 from stoker.domain.resources import Resources
 from stoker.domain.workload import Workload
@@ -68,7 +69,7 @@ class Explain:
             return Answer(workload=workload, sentence=failed, code="dependency_failed")
         found = explain(view, workload.uid, PRIORITIES)
         known = {**{each.slug: each for each in cluster.workloads.values()}, **cluster.workloads}
-        names = {uid: each.slug for uid, each in cluster.workloads.items()}
+        names = Names(cluster.workloads, lambda other: _seen(other, actor) is not None)
         return Answer(
             workload=workload,
             sentence=found.reason.sentence(names) if found.reason else "It starts now.",

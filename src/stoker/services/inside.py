@@ -7,8 +7,9 @@ from stoker.domain.permissions import Action, Actor, Target
 from stoker.domain.reach import Reach, Terminal
 from stoker.domain.workload import Kind, Pod, Service, Workload
 from stoker.services.context import Context, authorise, record
+from stoker.services.submission import check_trust
 from stoker.services.workloads import visible
-from stoker.store import pods
+from stoker.store import nodes, pods
 from stoker.store.base import Transaction
 
 
@@ -64,9 +65,7 @@ class Inside:
         """Run a command beside what the pod runs; for its owner and for managers of the workspace."""
 
         def find(transaction: Transaction) -> tuple[Workload, Pod]:
-            workload, pod = _pod(transaction, actor, ref, pod_ref)
-            target = Target(workspace_id=workload.workspace_id, owner_id=workload.user_id)
-            authorise(actor, Action.WORKLOAD_EXEC, target)
+            workload, pod = self._executable(transaction, actor, ref, pod_ref)
             if pod.phase.ended:
                 raise StokerError(ErrorCode.STATE_FORBIDS, f'Pod "{pod.name}" has ended; nothing can be run in it.')
             record(self._context, transaction, actor, Action.WORKLOAD_EXEC, pod.name)
@@ -74,6 +73,17 @@ class Inside:
 
         workload, pod = await self._context.store.write(find)
         return await self._reach.execute(workload.cluster_id, pod.uid, command, tty=tty, columns=columns, rows=rows)
+
+    async def may_execute(self, actor: Actor, ref: str, pod_ref: str) -> None:
+        """Refuses when the actor may not, or may no longer, run commands there."""
+        await self._context.store.peek(lambda tx: self._executable(tx, actor, ref, pod_ref))
+
+    def _executable(self, transaction: Transaction, actor: Actor, ref: str, pod_ref: str) -> tuple[Workload, Pod]:
+        workload, pod = _pod(transaction, actor, ref, pod_ref)
+        authorise(actor, Action.WORKLOAD_EXEC, Target(workspace_id=workload.workspace_id, owner_id=workload.user_id))
+        known = nodes.of_cluster(transaction, workload.cluster_id)
+        check_trust(actor, known, self._context.settings.local_trust)
+        return workload, pod
 
 
 def main_container(kind: Kind) -> str:

@@ -7,7 +7,8 @@ from stoker.domain.identity import MemberRole, User, UserKind, UserRole, Workspa
 from stoker.domain.listing import Listing, UserQuery, Window
 from stoker.domain.names import check_user_name, new_uuid
 from stoker.domain.permissions import Action, Actor, Target
-from stoker.services.context import Context, authorise, record
+from stoker.services.attempts import count_attempt
+from stoker.services.context import Context, authorise, authorise_admin_making, record
 from stoker.services.once import Once, only_once
 from stoker.services.passwords import Passwords, check_password
 from stoker.store import accounts, credentials, workspaces
@@ -71,6 +72,8 @@ class Users:
 
     async def create(self, actor: Actor, new: NewUser, once: Once | None = None) -> User:
         authorise(actor, Action.USER_CREATE)
+        if new.role is UserRole.ADMIN:
+            authorise_admin_making(actor)
         check_user_name(new.name, "name")
         hashed = await self._passwords.hash(check_password(new.password)) if new.password else ""
 
@@ -105,6 +108,8 @@ class Users:
 
         def change(transaction: Transaction) -> User:
             authorise(actor, Action.USER_UPDATE)
+            if edit.role is UserRole.ADMIN:
+                authorise_admin_making(actor)
             user = _found(transaction, name)
             changes = {field: value for field, value in structs.asdict(edit).items() if value is not UNSET}
             if "default_workspace" in changes:
@@ -138,6 +143,8 @@ class Users:
         if user.kind is not UserKind.PERSON:
             raise StokerError(ErrorCode.STATE_FORBIDS, f'"{name}" is an application: it has a secret, not a password.')
         if not actor.admin:
+            guess = [f"password of {name}"]
+            await self._context.store.write(lambda tx: count_attempt(self._context, tx, guess))
             found = await self._context.store.peek(lambda tx: accounts.password(tx, name))
             if not await self._passwords.verify(current, found[1] if found else None):
                 raise StokerError(ErrorCode.NOT_ALLOWED, "The present password is wrong.", field="currentPassword")
@@ -147,6 +154,7 @@ class Users:
             now = self._context.clock.now()
             accounts.set_password(transaction, user.id, hashed, now)
             credentials.delete_sessions(transaction, user.id, but=actor.session_id)
+            credentials.clear_attempts(transaction, f"password of {name}")
             record(self._context, transaction, actor, Action.PASSWORD_SET, name)
 
         await self._context.store.write(change)

@@ -200,6 +200,9 @@ class Workloads:
         def change(transaction: Transaction) -> bool:
             workload = visible(transaction, actor, ref).workload
             self._authorise(actor, action, workload)
+            if action is Action.WORKLOAD_RESUME:
+                known = nodes.of_cluster(transaction, workload.cluster_id)
+                check_trust(actor, known, self._context.settings.local_trust)
             step = transition(workload, event(self._context.clock.now()))
             if step is None:
                 return False
@@ -224,6 +227,7 @@ class Workloads:
         check_script(spec, workload.kind, self._engine(transaction, workload.cluster_id))
         workspace = workspaces.get(transaction, workload.workspace_id)
         known = nodes.of_cluster(transaction, workload.cluster_id)
+        check_trust(actor, known, self._context.settings.local_trust)
         if workspace is not None:
             check_spec(spec, known, Quota() if workload.preemptible else workspace.quota)
         if step := transition(workload, Replaced(now, actor.name, spec)):

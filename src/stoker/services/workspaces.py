@@ -9,7 +9,7 @@ from stoker.domain.names import check_slug
 from stoker.domain.permissions import Action, Actor, Target, may
 from stoker.services.context import Context, authorise, record
 from stoker.services.once import Once, only_once
-from stoker.store import accounts, clusters, counters, departments, workspaces
+from stoker.store import accounts, clusters, counters, departments, workloads, workspaces
 from stoker.store.base import Transaction
 
 
@@ -123,6 +123,9 @@ class Workspaces:
         def change(transaction: Transaction) -> None:
             workspace = visible(transaction, actor, name)
             authorise(actor, Action.WORKSPACE_DELETE, Target(workspace_id=workspace.id))
+            if live := workloads.live_in(transaction, workspace.id):
+                message = f'Workspace "{name}" still has workloads that have not ended ({live}). Stop them first.'
+                raise StokerError(ErrorCode.STATE_FORBIDS, message)
             workspaces.delete(transaction, workspace.id)
             record(self._context, transaction, actor, Action.WORKSPACE_DELETE, name)
 

@@ -22,6 +22,10 @@ WHERE cluster_id = :cluster_id
 """
 
 
+HELD_MS = 15_000
+"""How long a lease lasts that is not renewed."""
+
+
 class Grant(Struct, frozen=True):
     holder: str
     epoch: int
@@ -38,10 +42,11 @@ def epoch(transaction: Transaction, cluster_id: str) -> int:
     return grant.epoch if grant else 0
 
 
-def take(transaction: Transaction, cluster_id: str, holder: str, now: int, until: int) -> Grant:
-    """Take the lease if it is free, has run out, or was one's own; gives whoever holds it then."""
+def take(transaction: Transaction, cluster_id: str, holder: str, until: int, *, takeover: bool) -> Grant:
+    """Take the lease if it is free or was one's own; gives whoever holds it then. With `takeover` it is taken from
+    a holder that has let it run out."""
     grant = find(transaction, cluster_id)
-    if grant is not None and grant.holder != holder and grant.expires_at > now:
+    if grant is not None and grant.holder != holder and not (takeover and grant.expires_at <= until - HELD_MS):
         return grant
     transaction.run(TAKE, {"cluster_id": cluster_id, "holder": holder, "until": until})
     return find(transaction, cluster_id) or Grant(holder, 1, until)

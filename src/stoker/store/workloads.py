@@ -20,6 +20,12 @@ workload.started_at, workload.ended_at, workload.running_since, workload.ran_ms,
 BY_REF = f"SELECT {COLUMNS} FROM workload WHERE uid = :ref OR slug = :ref"
 ACTIVE = f"SELECT {COLUMNS} FROM workload WHERE cluster_id = :cluster_id AND ended_at IS NULL"
 PHASE = "SELECT slug, phase FROM workload WHERE uid = :ref OR slug = :ref"
+LIVE_IN = """
+SELECT COUNT(*)
+FROM workload
+WHERE workspace_id = :workspace_id
+  AND ended_at IS NULL
+"""
 WAIT = """
 UPDATE workload
 SET waiting = :waiting
@@ -142,6 +148,12 @@ def phase_of(transaction: Transaction, ref: str) -> tuple[str, Phase]:
     """Slug and phase of what another workload depends on; what is not there has failed."""
     row = transaction.one(PHASE, {"ref": ref})
     return (row[0], Phase(row[1])) if row else (ref, Phase.FAILED)
+
+
+def live_in(transaction: Transaction, workspace_id: int) -> int:
+    """How many workloads of a workspace have not ended."""
+    row = transaction.one(LIVE_IN, {"workspace_id": workspace_id})
+    return row[0] if row else 0
 
 
 def set_waiting(transaction: Transaction, reasons: Mapping[str, str]) -> None:

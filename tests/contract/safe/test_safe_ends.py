@@ -42,7 +42,7 @@ def test_what_runs_gets_a_signal_and_is_stopped_however_it_exits(works: RunningL
 
 
 def test_what_is_being_stopped_still_shows_as_running_and_is_stopped_once(works: RunningLab) -> None:
-    ref = works.submit(run="trap 'sleep 0.5; exit 0' TERM; echo up; sleep 600 & wait $!")
+    ref = works.submit(run="trap 'sleep 1; exit 0' TERM; echo up; sleep 600 & wait $!")
     works.prints(ref, "up")
     for _ in range(3):
         assert works.post(f"{SAFE}/{ref}/stop", as_="member").status_code == 204

@@ -116,9 +116,9 @@ def test_each_line_can_begin_with_its_time(works: RunningLab, talking: str) -> N
 
 
 def test_only_lines_of_the_last_seconds_are_given(works: RunningLab) -> None:
-    ref = works.submit(run=f"echo old; sleep 1.3; echo new; {WAIT}")
+    ref = works.submit(run=f"echo old; sleep 2.2; echo new; {WAIT}")
     works.prints(ref, "new")
-    assert lines(works, ref, sinceSeconds=1) == ["new"]
+    assert lines(works, ref, sinceSeconds=2) == ["new"]
     assert lines(works, ref, sinceSeconds=100) == ["old", "new"]
     works.stop(ref)
 

@@ -1,9 +1,9 @@
-"""Limits of memory and CPU, by whatever this machine has."""
+"""Limits of memory, CPU and processes, by whatever this machine has."""
 
 import time
 
 import pytest
-from tests.engine.local.lab import Lab
+from tests.engine.local.lab import Lab, new_order
 
 from stoker.domain.resources import Resources
 from stoker.domain.workload import PodPhase
@@ -12,6 +12,17 @@ from stoker.engines.local.cgroups import ControlGroups
 
 GROUPS = cgroups.detect()
 HOG = "python -c \"x = bytearray(400 * 2**20); print('took it all', len(x))\""
+FORK = """exec python -c '
+import os, time
+for count in range(60):
+    try:
+        if os.fork() == 0:
+            time.sleep(60)
+            os._exit(0)
+    except BlockingIOError:
+        break
+print(count)
+'"""
 SMALL = Resources(memory_bytes=100 * 2**20)
 
 
@@ -47,6 +58,16 @@ def test_a_busy_command_gets_no_more_than_its_share_of_a_processor(any_lab: Lab)
     began = time.monotonic()
     any_lab.end(uid)
     assert float(any_lab.lines(uid)[-1]) < 0.45 * (time.monotonic() - began + 0.1)
+
+
+@pytest.mark.skipif(GROUPS.pids is None, reason="no pids control group can be written here")
+def test_a_pod_has_only_so_many_processes(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cgroups, "_PROCESSES", 20)
+    uid = lab.job(FORK)
+    assert lab.end(uid).phase is PodPhase.SUCCEEDED
+    assert 10 < int(lab.lines(uid)[-1]) < 20
+    lab.run(lab.engine.apply(order := new_order("echo fine")))
+    assert lab.end(order.pods[0].uid).phase is PodPhase.SUCCEEDED
 
 
 def test_a_limit_that_is_enough_is_not_felt(lab: Lab) -> None:

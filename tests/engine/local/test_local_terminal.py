@@ -9,6 +9,7 @@ from tests.engine.local.lab import Lab, processes
 from stoker.domain.errors import ErrorCode, StokerError
 from stoker.domain.reach import Terminal
 from stoker.domain.workload import Kind
+from stoker.engines.local.link import dial
 
 
 async def opened(lab: Lab, uid: str, *command: str, tty: bool = False) -> Terminal:
@@ -170,3 +171,73 @@ def test_the_shells_that_exist_are_listed(any_lab: Lab) -> None:
     assert set(shells) <= {"bash", "sh", "zsh", "fish"}
     with pytest.raises(StokerError, match="no pod"):
         any_lab.run(any_lab.engine.shells("absent"))
+
+
+@pytest.mark.parametrize(("asked", "given"), [(199_999, b"10000 10000"), (0, b"1 1"), (-5, b"1 1")])
+def test_a_terminal_of_an_absurd_size_gets_the_nearest_possible(any_lab: Lab, asked: int, given: bytes) -> None:
+    uid = any_lab.job("sleep 600")
+
+    async def main() -> None:
+        terminal = await any_lab.engine.execute(uid, ["stty", "size"], tty=True, columns=asked, rows=asked)
+        assert (await rest(terminal)).strip() == given
+        await terminal.close()
+
+    any_lab.run(main())
+
+
+def test_nothing_that_a_request_says_ends_the_keeper(any_lab: Lab) -> None:
+    uid = any_lab.job("sleep 600")
+    folder = any_lab.data_dir / "local" / "pods" / uid
+
+    async def said(*words: str) -> bytes:
+        channel = dial(folder)
+        assert channel is not None
+        with channel:
+            channel.settimeout(10)
+            channel.send("\0".join(words).encode())
+            return channel.recv(4096)
+
+    async def main() -> None:
+        for words in (
+            ("exec", "1", "9" * 30, "-1", "true"),
+            ("exec", "1", "wide", "24", "true"),
+            ("exec", "0", "80", "24", "true"),
+            ("stop", "soon"),
+        ):
+            assert (await said(*words)).split(b"\0")[0] in {b"ok", b"error"}
+        assert await once(any_lab, uid) == b"up\n"
+
+    any_lab.run(main())
+
+
+def test_a_second_command_on_a_connection_is_refused(any_lab: Lab) -> None:
+    uid = any_lab.job("sleep 600")
+    channel = dial(any_lab.data_dir / "local" / "pods" / uid)
+    assert channel is not None
+    with channel:
+        channel.settimeout(10)
+        for answer in (b"ok", b"error"):
+            channel.send(b"exec\x001\x0080\x0024\x00sleep\x00779")
+            assert channel.recv(4096).split(b"\0")[0] == answer
+    assert b"up" in any_lab.run(once(any_lab, uid))
+
+
+def test_a_grace_longer_than_poll_can_wait_does_not_end_the_keeper(any_lab: Lab) -> None:
+    uid = any_lab.job("trap 'echo heard' TERM; echo ready; while :; do sleep 0.05; done")
+    any_lab.says(uid, "ready")
+    channel = dial(any_lab.data_dir / "local" / "pods" / uid)
+    assert channel is not None
+    with channel:
+        channel.send(b"stop\0inf")
+        any_lab.says(uid, "heard")
+        assert not any_lab.seen[uid].phase.ended
+        channel.send(b"stop\x000")
+    assert any_lab.end(uid).exit_code == 137
+
+
+async def once(lab: Lab, uid: str) -> bytes:
+    terminal = await opened(lab, uid, "echo", "up")
+    try:
+        return await rest(terminal)
+    finally:
+        await terminal.close()

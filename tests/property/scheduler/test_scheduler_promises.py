@@ -77,6 +77,7 @@ def test_the_first_pool_that_takes_the_whole_gang_is_used(world: World) -> None:
         world.start(asked, place.nodes)
 
 
+@settings(max_examples=400)
 @given(any_worlds)
 def test_only_what_is_preemptible_goes_over_the_quota(world: World) -> None:
     for place in plan(world.snapshot()).placements:
@@ -113,6 +114,7 @@ def test_the_order_of_the_snapshot_does_not_matter(world: World, rng: random.Ran
     assert plan(shuffled(world.snapshot())) == plan(world.snapshot())
 
 
+@settings(max_examples=400)
 @given(any_worlds)
 def test_fifo_never_passes_its_head_and_balance_never_a_higher_priority(world: World) -> None:
     started = {place.uid for place in plan(world.snapshot()).placements}
@@ -129,6 +131,7 @@ def test_fifo_never_passes_its_head_and_balance_never_a_higher_priority(world: W
                 assert all(one.specified_nodes or one.priority <= each.priority for one in held_up)
 
 
+@settings(max_examples=400)
 @given(any_worlds)
 def test_what_is_told_to_wait_for_room_or_quota_has_none(world: World) -> None:
     made = plan(world.snapshot())

@@ -325,4 +325,4 @@ def crowded(seed: int) -> World:
 
 
 crowded_worlds = st.builds(crowded, st.integers(0, 2**32 - 1))
-any_worlds = st.one_of(worlds(), crowded_worlds, crowded_worlds)
+any_worlds = st.one_of(crowded_worlds, worlds())

@@ -24,6 +24,7 @@ TABLE = {
     "user.update": (ADMIN, MANAGE),
     "user.delete": (ADMIN, MANAGE),
     "user.password": (OWNER, NONE),
+    "user.make-admin": (ADMIN, NONE),
     "department.read": (SIGNED_IN, ALL),
     "department.create": (ADMIN, MANAGE),
     "department.update": (ADMIN, MANAGE),

@@ -54,17 +54,19 @@ def machine(root: Path, cgroup: str, mountinfo: str) -> Path:
 def test_version_1_groups_are_made_below_our_own(tmp_path: Path) -> None:
     proc = machine(
         tmp_path,
-        "4:memory:/user/me\n1:cpu,cpuacct:/\n0::/\n",
-        "30 1 0:30 / /cg/memory rw - cgroup cgroup rw,memory\n31 1 0:31 / /cg/cpu rw - cgroup cgroup rw,cpu,cpuacct\n",
+        "4:memory:/user/me\n2:pids:/\n1:cpu,cpuacct:/\n0::/\n",
+        "30 1 0:30 / /cg/memory rw - cgroup cgroup rw,memory\n31 1 0:31 / /cg/cpu rw - cgroup cgroup rw,cpu,cpuacct\n"
+        "32 1 0:32 / /cg/pids rw - cgroup cgroup rw,pids\n",
     )
-    for folder in ("memory/user/me", "cpu"):
+    for folder in ("memory/user/me", "cpu", "pids"):
         (tmp_path / "cg" / folder).mkdir(parents=True)
     groups = cgroups.take(cgroups.detect(proc, tmp_path))
-    assert groups == ControlGroups(1, tmp_path / "cg/memory/user/me", tmp_path / "cg/cpu")
+    assert groups == ControlGroups(1, tmp_path / "cg/memory/user/me", tmp_path / "cg/cpu", tmp_path / "cg/pids")
     joined = groups.make("p1", AMOUNT)
-    memory, cpu = tmp_path / "cg/memory/user/me/stoker/p1", tmp_path / "cg/cpu/stoker/p1"
-    assert joined.folders == (str(memory), str(cpu))
-    assert joined.doors == (f"{memory}/cgroup.procs", f"{cpu}/cgroup.procs")
+    memory, cpu, pids = (tmp_path / f"cg/{name}/stoker/p1" for name in ("memory/user/me", "cpu", "pids"))
+    assert joined.folders == (str(memory), str(cpu), str(pids))
+    assert joined.doors == (f"{memory}/cgroup.procs", f"{cpu}/cgroup.procs", f"{pids}/cgroup.procs")
+    assert (pids / "pids.max").read_text() == "4096"
     assert (memory / "memory.limit_in_bytes").read_text() == str(2**30)
     assert (cpu / "cpu.cfs_quota_us").read_text() == "150000"
     assert joined.kill_count == f"{memory}/memory.oom_control"
@@ -87,19 +89,32 @@ def test_version_2_hands_its_controllers_on_after_the_server_has_moved_aside(tmp
     proc = unified(tmp_path, f"{os.getpid()}\n")
     own = tmp_path / "cg/system.slice/stoker.service"
     found = cgroups.detect(proc, tmp_path)
-    assert found == ControlGroups(2, own, own)
+    assert found == ControlGroups(2, own, own, own)
     groups = cgroups.take(found)
     assert (own / "stoker-server/cgroup.procs").read_text() == str(os.getpid())
-    assert (own / "cgroup.subtree_control").read_text() == "+memory +cpu"
-    assert (own / "stoker/cgroup.subtree_control").read_text() == "+memory +cpu"
+    assert (own / "cgroup.subtree_control").read_text() == "+memory +cpu +pids"
+    assert (own / "stoker/cgroup.subtree_control").read_text() == "+memory +cpu +pids"
     joined = groups.make("p1", AMOUNT)
     assert joined.folders == (f"{own}/stoker/p1",)
     assert (own / "stoker/p1/memory.max").read_text() == str(2**30)
     assert (own / "stoker/p1/cpu.max").read_text() == "150000 100000"
+    assert (own / "stoker/p1/pids.max").read_text() == "4096"
 
 
 def test_version_2_beside_strangers_cannot_be_used(tmp_path: Path) -> None:
     assert cgroups.detect(unified(tmp_path, "1\n2\n"), tmp_path) == ControlGroups()
+
+
+def test_version_2_beside_strangers_keeps_the_limits_that_were_handed_on_already(tmp_path: Path) -> None:
+    proc = unified(tmp_path, "1\n2\n")
+    own = tmp_path / "cg/system.slice/stoker.service"
+    put(own / "cgroup.subtree_control", "memory cpu")
+    assert cgroups.detect(proc, tmp_path) == ControlGroups(2, own, own)
+
+
+def test_many_processors_come_with_more_processes(tmp_path: Path) -> None:
+    joined = ControlGroups(1, pids=tmp_path).make("p1", Resources(cpu_milli=192_000))
+    assert (Path(joined.folders[0]) / "pids.max").read_text() == "49152"
 
 
 def test_a_server_that_was_put_aside_already_finds_the_group_above(tmp_path: Path) -> None:

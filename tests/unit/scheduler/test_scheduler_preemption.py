@@ -142,3 +142,22 @@ def test_under_balance_several_are_promised_room_at_once() -> None:
 def test_a_workload_does_not_preempt_its_own_pods() -> None:
     placed = [running("x", "a", gpus=4, priority=10, preemptible=True)]
     assert not plan(cluster(FULL, [job("x", gpus=4)], placed)).preemptions
+
+
+def test_nothing_borrows_in_a_workspace_that_owes_somebody_its_quota() -> None:
+    placed = [running("going", "a", gpus=2, leaving=True)]
+    waiting = [job("x", gpus=2), job("y", gpus=2, preemptible=True, submitted_at=NOW + 1)]
+    made = plan(cluster([node("a", 6)], waiting, placed, [team(gpus=3, policy=QueuePolicy.BALANCE)]))
+    assert not made.placements
+    assert reasons(made) == {"x": Preempting(("going",)), "y": OverQuota(Resource.GPU, 2000, 4000, 3000)}
+
+
+def test_when_a_single_node_has_to_be_cleared_the_others_keep_their_workloads() -> None:
+    nodes = [node("a", 0), node("b", 0)]
+    placed = [
+        running("a1", "a", gpus=4, priority=10, preemptible=True),
+        running("b1", "b", gpus=4, priority=20, preemptible=True),
+        running("b2", "b", gpus=4, priority=20, preemptible=True, placed_at=NOW),
+        running("a2", "a", gpus=4, priority=30, preemptible=True),
+    ]
+    assert victims(plan(cluster(nodes, [job("x", gpus=8)], placed))) == {"b1": "x", "b2": "x"}

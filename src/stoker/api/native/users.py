@@ -140,7 +140,7 @@ async def delete_user(call: Call[UserPath]) -> None:
     params=UserPath,
     body=SetPassword,
     status=204,
-    errors=(ErrorCode.STATE_FORBIDS,),
+    errors=(ErrorCode.STATE_FORBIDS, ErrorCode.TOO_MANY_REQUESTS),
 )
 async def set_password(call: Call[UserPath]) -> None:
     """Set a password and end the user's other sessions."""

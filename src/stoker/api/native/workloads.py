@@ -7,12 +7,12 @@ from msgspec import Meta, Struct
 from starlette.responses import Response, StreamingResponse
 
 from stoker.api.endpoint import Call, endpoint
-from stoker.api.families import NATIVE, encode
+from stoker.api.families import NATIVE, STATUS, encode
 from stoker.api.native.shapes import Time
 from stoker.api.params import Params
 from stoker.api.times import optional_instant
 from stoker.domain.clock import rfc3339
-from stoker.domain.errors import ErrorCode
+from stoker.domain.errors import ErrorCode, StokerError
 from stoker.domain.permissions import Action
 from stoker.services.events import Event
 from stoker.services.logs import SearchQuery
@@ -90,8 +90,8 @@ async def resume_workload(call: Call[WorkloadPath]) -> None:
 async def follow_events(call: Call[EventParams]) -> Response:
     """Every change of a workload the caller can see, as server-sent events. `Last-Event-ID` goes on after it."""
     sent = call.request.headers.get("last-event-id", "")
-    after = int(sent) if sent.isdigit() and len(sent) < 19 else call.params.after
-    events = call.services.events.follow(call.actor, call.params.workload, after)
+    after = int(sent) if sent.isascii() and sent.isdigit() and len(sent) < 19 else call.params.after
+    events = call.services.events.follow(call.actor, call.params.workload, after, call.renewed)
     first = await anext(events)
     return StreamingResponse(_stream(first, events), media_type=EVENT_STREAM, headers={"Cache-Control": "no-store"})
 
@@ -115,8 +115,11 @@ async def search_logs(call: Call[SearchParams]) -> LinesAnswer:
 
 async def _stream(first: Event | None, events: AsyncIterator[Event | None]) -> AsyncIterator[bytes]:
     yield _shown(first)
-    async for event in events:
-        yield _shown(event)
+    try:
+        async for event in events:
+            yield _shown(event)
+    except StokerError as error:
+        yield b"event: error\ndata: %b\n\n" % encode(NATIVE.failure(error, STATUS[error.code], ""))
 
 
 def _shown(event: Event | None) -> bytes:

@@ -166,9 +166,10 @@ async def edit_workspace(call: Call[WorkspacePath]) -> WorkspaceView:
     action=Action.WORKSPACE_DELETE,
     params=WorkspacePath,
     status=204,
+    errors=(ErrorCode.STATE_FORBIDS,),
 )
 async def delete_workspace(call: Call[WorkspacePath]) -> None:
-    """Remove a workspace and its memberships."""
+    """Remove a workspace in which nothing runs or waits, with its memberships."""
     await call.services.workspaces.delete(call.actor, call.params.name)
 
 

@@ -1,6 +1,7 @@
 """The operations inside a workload: logs, containers, service."""
 
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -17,6 +18,7 @@ from stoker.domain.permissions import Action
 from stoker.services.logs import LogQuery
 
 EVENT_STREAM = "text/event-stream"
+RECHECK_SECONDS = 5.0
 NO_STORE = {"Cache-Control": "no-store"}
 
 
@@ -72,7 +74,9 @@ async def read_logs(call: Call[LogParams]) -> LogAnswer | Response:
     query = LogQuery(tail=asked.tail_lines, since=since, text=asked.grep, attempt=asked.attempt)
     if asked.follow:
         lines = await call.services.logs.follow(call.actor, asked.name, asked.pod_id, query)
-        return StreamingResponse(_events(lines, asked.timestamps), media_type=EVENT_STREAM, headers=NO_STORE)
+        return StreamingResponse(
+            _events(lines, asked.timestamps, lambda: _recheck(call)), media_type=EVENT_STREAM, headers=NO_STORE
+        )
     found = await call.services.logs.read(call.actor, asked.name, asked.pod_id, query)
     shown = [_line(at, text, asked.timestamps) for at, text in found.lines]
     return LogAnswer(found.workload.slug, found.pod.name, found.workload.namespace, shown)
@@ -99,9 +103,20 @@ async def read_service(call: Call[WorkloadPath]) -> ServiceView:
     return ServiceView(found.workload.slug, found.host, [port])
 
 
-async def _events(batches: AsyncIterator[list[tuple[int, str]]], timestamps: bool) -> AsyncIterator[bytes]:
+async def _recheck(call: Call[LogParams]) -> None:
+    """The reader of a stream may still read it."""
+    await call.services.workloads.read(await call.renewed(), call.params.name)
+
+
+async def _events(
+    batches: AsyncIterator[list[tuple[int, str]]], timestamps: bool, recheck: Callable[[], Awaitable[None]]
+) -> AsyncIterator[bytes]:
+    checked = time.monotonic()
     try:
         async for lines in batches:
+            if time.monotonic() - checked > RECHECK_SECONDS:
+                await recheck()
+                checked = time.monotonic()
             if lines:
                 yield b"".join(_event(_line(at, text, timestamps)) for at, text in lines)
     except StokerError as error:

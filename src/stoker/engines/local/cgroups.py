@@ -18,6 +18,9 @@ _PERIOD = 100_000
 _LEAST_QUOTA = 1000
 _SHARES = 1024
 _TRIES = 10
+_PROCESSES = 4096
+_PROCESSES_PER_CPU = 256
+_CONTROLLERS = ("memory", "cpu", "pids")
 
 
 class Joined(Struct, frozen=True):
@@ -34,9 +37,10 @@ class ControlGroups(Struct, frozen=True):
     version: int = 0
     memory: Path | None = None
     cpu: Path | None = None
+    pids: Path | None = None
 
     def make(self, name: str, resources: Resources) -> Joined:
-        """Groups with these limits. A limit of 0 is none."""
+        """Groups with these limits, and one of processes and threads for every pod. A limit of 0 is none."""
         if self.version == 2:
             return self._make_v2(name, resources)
         folders = []
@@ -54,10 +58,14 @@ class ControlGroups(Struct, frozen=True):
             _put(folder / "cpu.cfs_quota_us", _quota(resources))
             _put(folder / "cpu.shares", max(2, resources.cpu_milli * _SHARES // 1000))
             folders.append(folder)
+        if self.pids:
+            folder = _new(self.pids / FAMILY / name)
+            _put(folder / "pids.max", _processes(resources))
+            folders.append(folder)
         return _joined(folders, kill_count)
 
     def _make_v2(self, name: str, resources: Resources) -> Joined:
-        parent = self.memory or self.cpu
+        parent = self.memory or self.cpu or self.pids
         if parent is None:
             return Joined()
         folder = _new(parent / FAMILY / name)
@@ -69,6 +77,8 @@ class ControlGroups(Struct, frozen=True):
             kill_count = str(folder / "memory.events")
         if self.cpu and resources.cpu_milli:
             _put(folder / "cpu.max", f"{_quota(resources)} {_PERIOD}")
+        if self.pids:
+            _put(folder / "pids.max", _processes(resources))
         return _joined([folder], kill_count)
 
 
@@ -98,7 +108,7 @@ def detect(proc: Path = Path("/proc/self"), root: Path = Path("/")) -> ControlGr
     version_1 = {}
     for mount in mounts.parse((proc / "mountinfo").read_text()):
         if mount.kind == "cgroup":
-            for controller in {"memory", "cpu"} & set(mount.options.split(",")):
+            for controller in set(_CONTROLLERS) & set(mount.options.split(",")):
                 folder = _own_folder(root, mount, own.get(controller, "/"))
                 if folder and os.access(folder, os.W_OK):
                     version_1[controller] = folder
@@ -107,16 +117,17 @@ def detect(proc: Path = Path("/proc/self"), root: Path = Path("/")) -> ControlGr
             if unified and unified.name == _SERVER:
                 unified = unified.parent
             if unified and (available := _available_v2(unified)):
-                return ControlGroups(2, *(unified if name in available else None for name in ("memory", "cpu")))
-    return ControlGroups(1 if version_1 else 0, version_1.get("memory"), version_1.get("cpu"))
+                return ControlGroups(2, *(unified if name in available else None for name in _CONTROLLERS))
+    return ControlGroups(1 if version_1 else 0, *map(version_1.get, _CONTROLLERS))
 
 
 def take(groups: ControlGroups) -> ControlGroups:
     """Make ready what was detected. Version 2 has no groups beside processes, so the server moves into one."""
-    folder = groups.memory or groups.cpu
+    folder = groups.memory or groups.cpu or groups.pids
     if groups.version != 2 or folder is None:
         return groups
-    wanted = " ".join(f"+{name}" for name, there in (("memory", groups.memory), ("cpu", groups.cpu)) if there)
+    there = zip(_CONTROLLERS, (groups.memory, groups.cpu, groups.pids), strict=True)
+    wanted = " ".join(f"+{name}" for name, place in there if place)
     try:
         if _only_us(folder) and not _is_root(folder):
             _put(_new(folder / _SERVER) / "cgroup.procs", os.getpid())
@@ -130,10 +141,11 @@ def take(groups: ControlGroups) -> ControlGroups:
 def _available_v2(folder: Path) -> set[str]:
     """Controllers that can be handed to groups below this one."""
     with contextlib.suppress(OSError):
-        have = set((folder / "cgroup.controllers").read_text().split()) & {"memory", "cpu"}
+        have = set((folder / "cgroup.controllers").read_text().split()) & set(_CONTROLLERS)
         handed_on = set((folder / "cgroup.subtree_control").read_text().split())
         may = os.access(folder / "cgroup.subtree_control", os.W_OK) and os.access(folder, os.W_OK)
-        return have if may and (have <= handed_on or _only_us(folder) or _is_root(folder)) else set()
+        if may:
+            return have if _only_us(folder) or _is_root(folder) else have & handed_on
     return set()
 
 
@@ -159,6 +171,11 @@ def _joined(folders: list[Path], kill_count: str) -> Joined:
 
 def _quota(resources: Resources) -> int:
     return max(_LEAST_QUOTA, resources.cpu_milli * _PERIOD // 1000)
+
+
+def _processes(resources: Resources) -> int:
+    """Threads count too, and libraries start some for each processor."""
+    return max(_PROCESSES, resources.cpu_milli * _PROCESSES_PER_CPU // 1000)
 
 
 def _new(folder: Path) -> Path:

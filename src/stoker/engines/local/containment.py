@@ -124,5 +124,5 @@ def _about_limits(groups: ControlGroups) -> list[str]:
 def platform_code() -> list[str]:
     """Where the code lies that the server runs: a job that could write there would be the server at its next start."""
     package = Path(__file__).resolve().parents[2]
-    own_python = [Path(sys.prefix).resolve()] if sys.prefix != sys.base_prefix else []
-    return [str(path) for path in (package, *own_python)]
+    pythons = {Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve()} - {Path("/usr"), Path("/usr/local")}
+    return [str(path) for path in (package, *sorted(pythons))]

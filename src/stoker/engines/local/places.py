@@ -2,13 +2,16 @@
 `local/work/<slug>` (the workload's own folder, kept until it is discarded) and `local/services/<slug>` (its port)."""
 
 import contextlib
+import itertools
+import logging
+import os
 import re
-import shutil
-from collections.abc import Callable
+import secrets
 from pathlib import Path
 
 from stoker.domain.errors import ErrorCode, StokerError
 
+log = logging.getLogger(__name__)
 _NAME = re.compile(r"[A-Za-z0-9][-A-Za-z0-9_.]{0,127}\Z")
 
 
@@ -19,7 +22,7 @@ class Places:
         self.services = self.data_dir / "local" / "services"
         self._work = self.data_dir / "local" / "work"
         self._gone = self.data_dir / "local" / "gone"
-        remove_tree(self._gone)
+        self._clear(self._gone)
         for folder in (self.pods, self._work, self.services, self._gone):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
@@ -31,7 +34,14 @@ class Places:
         gone = self._gone / pod.name
         with contextlib.suppress(FileNotFoundError):
             pod.rename(gone)
-        remove_tree(gone)
+        self._clear(gone)
+
+    def _clear(self, gone: Path) -> None:
+        """Remove what nobody needs any more; what cannot be removed waits for the next start."""
+        try:
+            remove_tree(gone)
+        except OSError:
+            log.warning("The folder %s could not be removed", gone, exc_info=True)
 
     def work(self, slug: str) -> Path:
         """The workload's folder, made if it is not there."""
@@ -46,19 +56,59 @@ class Places:
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove a folder also where a job has taken the permissions away."""
+    """Remove a folder however deep it is, also where a job has taken the permissions away; links are not followed.
 
-    def open_up(function: Callable[[str], object], path: str, _: object) -> None:
-        for each in (Path(path).parent, Path(path)):
-            if each.exists() and not each.is_symlink():
-                each.chmod(0o700)
-        if Path(path).is_dir() and not Path(path).is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            Path(path).unlink(missing_ok=True)
+    Each folder below is emptied into the top one and removed, so that no path and no recursion grows with the depth.
+    """
+    if not folder.is_dir() or folder.is_symlink():
+        folder.unlink(missing_ok=True)
+        return
+    mark = secrets.token_hex(8)
+    top = _open_folder(str(folder))
+    try:
+        names = _unlink_files(top)
+        for count in itertools.count():
+            if not names:
+                break
+            name = names.pop()
+            inner = _open_folder(name, top)
+            try:
+                for number, below in enumerate(_unlink_files(inner)):
+                    _open_up(below, inner)
+                    lifted = f"{mark}-{count}-{number}"
+                    os.rename(below, lifted, src_dir_fd=inner, dst_dir_fd=top)
+                    names.append(lifted)
+            finally:
+                os.close(inner)
+            os.rmdir(name, dir_fd=top)
+    finally:
+        os.close(top)
+    folder.rmdir()
 
-    if folder.exists():
-        shutil.rmtree(folder, onerror=open_up)
+
+def _unlink_files(folder: int) -> list[str]:
+    """Remove what is no folder; the names of the folders that are left."""
+    with os.scandir(folder) as entries:
+        found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    for name, is_folder in found:
+        if not is_folder:
+            os.unlink(name, dir_fd=folder)
+    return [name for name, is_folder in found if is_folder]
+
+
+def _open_folder(name: str, parent: int | None = None) -> int:
+    _open_up(name, parent)
+    return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
+
+
+def _open_up(name: str, parent: int | None) -> None:
+    """Give the owner all rights to a folder: a path descriptor can be had without any, and is never a link's end."""
+    fd = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
+    try:
+        with contextlib.suppress(PermissionError):  # another user's: what follows says whether that matters
+            Path(f"/proc/self/fd/{fd}").chmod(0o700)
+    finally:
+        os.close(fd)
 
 
 def _checked(name: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from stoker.domain.workload import PortProtocol, Service
-from stoker.engines.local.forward import Forwarder
+from stoker.engines.local.forward import Connections, Forwarder
 from stoker.engines.local.machine import host_name
 from stoker.engines.local.pods import Pod
 
@@ -19,6 +19,7 @@ class Services:
         self._folder = folder
         self._host = host
         self._forwarders: dict[str, Forwarder] = {}
+        self._connections = Connections()
         self._pods: dict[str, dict[str, Pod]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -38,7 +39,7 @@ class Services:
         else:
             pods[pod.record.uid] = pod
         if pods and workload not in self._forwarders:
-            self._forwarders[workload] = Forwarder(self._host, lambda: _ports(pods))
+            self._forwarders[workload] = Forwarder(self._host, lambda: _ports(pods), self._connections)
             self._run(self._open(self._forwarders[workload], self._folder / pod.record.slug, service))
         elif not pods:
             del self._pods[workload]

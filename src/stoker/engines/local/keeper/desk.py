@@ -11,6 +11,7 @@ from .signals import SIGKILL
 from .tree import meaning
 
 _TIOCSWINSZ = 0x5414
+_MOST_CELLS = 10_000
 
 
 class Desk:
@@ -46,22 +47,19 @@ class Desk:
             self._connections[fd].send(news)
 
     def refuse(self, fd: int, why: str) -> None:
-        self._connections[fd].send(f"error\0{why}")
+        """Say no, if the peer is still there."""
+        if peer := self._connections.get(fd):
+            peer.send(f"error\0{why}")
 
     def execute(self, fd: int, argv: list[str], fds: list[int], size: tuple[int, int] | None) -> None:
         """Start a command for this peer: on a terminal of that size, or on the two descriptors it sent."""
         peer = self._connections[fd]
+        if peer.command:
+            self.refuse(fd, "This connection has a command already.")
+            return
         try:
             if size:
-                keyboard, terminal = os.openpty()
-                columns, rows = size
-                fcntl.ioctl(
-                    keyboard, _TIOCSWINSZ, b"".join(n.to_bytes(2, sys.byteorder) for n in (rows, columns, 0, 0))
-                )
-                peer.command = child.start(self._order, argv, self._groups, (terminal, terminal), tty=True)
-                peer.send("ok", keyboard)
-                os.close(keyboard)
-                os.close(terminal)
+                self._execute_on_terminal(peer, argv, *size)
             else:
                 peer.command = child.start(self._order, argv, self._groups, (fds[0], fds[1]))
                 peer.send("ok")
@@ -69,6 +67,17 @@ class Desk:
             self.refuse(fd, str(error))
             return
         self._commands[peer.command] = peer
+
+    def _execute_on_terminal(self, peer: Connection, argv: list[str], columns: int, rows: int) -> None:
+        keyboard, terminal = os.openpty()
+        try:
+            cells = [min(max(1, n), _MOST_CELLS) for n in (rows, columns)]
+            fcntl.ioctl(keyboard, _TIOCSWINSZ, b"".join(n.to_bytes(2, sys.byteorder) for n in (*cells, 0, 0)))
+            peer.command = child.start(self._order, argv, self._groups, (terminal, terminal), tty=True)
+            peer.send("ok", keyboard)
+        finally:
+            os.close(keyboard)
+            os.close(terminal)
 
     def ended(self, pid: int, status: int) -> int | None:
         """A process has ended: if a peer asked for it, tell; returns the connection, which is over now."""

@@ -22,6 +22,7 @@ _READ_BYTES = 32_768
 _KILL_AGAIN_SECONDS = 0.1
 _LOG_NEWS_SECONDS = 0.2
 _DISK_SECONDS = 1.0
+_LONGEST_WAIT_SECONDS = 86_400.0
 
 
 class Keeper:
@@ -75,7 +76,7 @@ class Keeper:
 
     def _turn(self) -> None:
         moments = [at for at in (self._act_at, self._news_at) if at is not None]
-        timeout = max(0.0, min(moments) - time.monotonic()) * 1000 + 1 if moments else None
+        timeout = _milliseconds(min(moments) - time.monotonic()) if moments else None
         for fd, _ in self._poll.poll(timeout):
             if fd == self._printed:
                 self._read_output()
@@ -204,8 +205,11 @@ class Keeper:
             self._obey(fd, words, fds)
         except (ValueError, IndexError):
             self._desk.refuse(fd, "That is no message of an engine.")
-        for each in fds:
-            os.close(each)
+        except Exception as error:  # whatever a request says, the pod goes on
+            self._desk.refuse(fd, f"The keeper could not do that: {error!r}")
+        finally:
+            for each in fds:
+                os.close(each)
 
     def _obey(self, fd: int, words: list[str], fds: list[int]) -> None:
         match words:
@@ -221,6 +225,11 @@ class Keeper:
     def _drop(self, fd: int) -> None:
         self._poll.unregister(fd)
         self._desk.drop(fd)
+
+
+def _milliseconds(seconds: float) -> float:
+    """A time that `poll` can wait; a turn too early is nothing but a turn."""
+    return min(max(0.0, seconds), _LONGEST_WAIT_SECONDS) * 1000 + 1
 
 
 def now_ms() -> int:

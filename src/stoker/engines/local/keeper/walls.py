@@ -53,6 +53,7 @@ def separate() -> None:
 def build(order: LaunchOrder) -> None:
     """Hide what is to be hidden. Runs as the first process of the new namespaces."""
     mount(None, "/", None, MS_REC | MS_SLAVE)
+    _pin(order.read_only)
     folder = os.open(order.folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     devices = [(name, os.open(f"/dev/{name}", os.O_PATH | os.O_CLOEXEC)) for name in order.devices]
     _own_devices(devices)
@@ -65,7 +66,6 @@ def build(order: LaunchOrder) -> None:
         _show(order.folder, folder)
     for path in order.read_only:
         if os.path.isdir(path):  # noqa: PTH112
-            mount(path, path, None, MS_BIND | MS_REC)
             make_read_only(path, recursive=False)
     make_read_only("/sys", recursive=True)
     mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
@@ -77,6 +77,14 @@ def build(order: LaunchOrder) -> None:
     os.close(folder)
     for _, device in devices:
         os.close(device)
+
+
+def _pin(paths: list[str]) -> None:
+    """Each of these, and each folder above it, is a mount of its own: what is mounted cannot be renamed away."""
+    above = {path[:end] for path in paths for end in range(2, len(path) + 1) if path[end : end + 1] in ("", "/")}
+    for path in sorted(above, key=len):
+        if os.path.isdir(path):  # noqa: PTH112
+            mount(path, path, None, MS_BIND | MS_REC)
 
 
 def give_up_privileges() -> None:

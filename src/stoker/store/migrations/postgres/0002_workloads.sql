@@ -44,6 +44,7 @@ CREATE TABLE workload (
 CREATE INDEX workload_active ON workload (cluster_id, phase) WHERE ended_at IS NULL;
 CREATE INDEX workload_queue ON workload (workspace_id, requeued, priority, submitted_at, uid)
     WHERE phase IN ('Pending', 'Resuming');
+CREATE INDEX workload_live ON workload (workspace_id) WHERE ended_at IS NULL;
 CREATE INDEX workload_newest ON workload (submitted_at, uid) WHERE deleted_at IS NULL;
 CREATE INDEX workload_of_workspace ON workload (workspace_id, submitted_at, uid) WHERE deleted_at IS NULL;
 CREATE INDEX workload_of_user ON workload (user_id, submitted_at, uid) WHERE deleted_at IS NULL;
