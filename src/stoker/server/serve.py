@@ -24,6 +24,7 @@ GRACE_SECONDS = int(ANSWER_GRACE_SECONDS) + 1
 """Requests are told that the server stops before their work is ended."""
 
 TLS_FAREWELL_SECONDS = 1.0
+BACKLOG = 2048
 NO_PASSPHRASE = "none"
 """Any word will do: without one OpenSSL would ask for it at the terminal, and wait."""
 
@@ -50,14 +51,16 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         loop = asyncio.get_running_loop()
-        # A connection counts once its handshake is over, and again once its farewell is: neither may take for ever.
+        # A connection counts from the end of its handshake to that of its farewell: neither may take for ever.
         tls: dict[str, Any] = {
             "ssl": self.config.ssl,
             "ssl_handshake_timeout": self._settings.request_timeout_seconds,
             "ssl_shutdown_timeout": TLS_FAREWELL_SECONDS,
         }
         self.servers = [
-            await loop.create_server(self._connection, sock=listening, **(tls if self.config.ssl else {}))
+            await loop.create_server(
+                self._connection, sock=listening, backlog=BACKLOG, **(tls if self.config.ssl else {})
+            )
             for listening in sockets or ()
         ]
         self.started = True
@@ -93,7 +96,7 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
-        listening.listen(1024)
+        listening.listen(BACKLOG)
     except OSError as error:
         listening.close()
         raise _cannot_listen(host, port, error) from error

@@ -362,6 +362,10 @@ def two_teams(tmp_path: Path) -> Iterator[RunningLab]:
         yield lab
 
 
+def preempted_by(shown: dict[str, Any]) -> list[str]:
+    return [each["message"] for each in shown["conditions"] if each["type"] == "Preempted"]
+
+
 def test_what_borrowed_gives_its_place_to_the_owner_and_comes_back(two_teams: RunningLab) -> None:
     lab = two_teams
     own = lab.submit("outsider", workspaceId="audio", gpu="8", run=WAIT)
@@ -374,11 +378,27 @@ def test_what_borrowed_gives_its_place_to_the_owner_and_comes_back(two_teams: Ru
     lab.running(owner)
     shown = lab.detail(borrower)
     assert (shown["phase"], types(shown).count("Preempted"), shown["schedulerOrder"] > 0) == ("Pending", 1, True)
-    [preempted] = [each["message"] for each in shown["conditions"] if each["type"] == "Preempted"]
-    assert preempted == f"preempted by {owner}"
+    assert preempted_by(shown) == ["preempted by a workload of another workspace"]
     assert lab.detail(own)["dispatchCount"] == 1
     lab.stop(owner)
     lab.until(lambda: lab.detail(borrower)["dispatchCount"] == 2, "it runs again")
     assert lab.inside(borrower).retries == 0
     lab.running(borrower)
     lab.stop(own, borrower, refused)
+
+
+def test_a_lower_priority_gives_way_in_its_own_workspace(two_teams: RunningLab) -> None:
+    lab = two_teams
+    lab.running(lab.submit("outsider", workspaceId="audio", gpu="8", run=WAIT))  # nothing is left to borrow
+    low = lab.submit("manager", gpu="8", preemptible=True, run=f"echo up; {WAIT}", maxRetry=0)
+    lab.prints(low, "up")
+    firm = lab.submit("manager", gpu="1", priority=0, run=WAIT)
+    lab.until(lambda: lab.detail(firm)["message"] != "", "the same priority does not push it out")
+    high = lab.submit("manager", gpu="8", priority=2, run=WAIT)
+    lab.running(high)
+    shown = lab.detail(low)
+    assert (shown["phase"], preempted_by(shown)) == ("Pending", [f"preempted by {high}"])
+    lab.stop(firm, high)
+    lab.until(lambda: lab.detail(low)["dispatchCount"] == 2, "it runs again")
+    assert lab.inside(low).retries == 0
+    lab.stop(low)

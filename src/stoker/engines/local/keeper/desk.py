@@ -105,7 +105,8 @@ class Desk:
 
 
 def _kill(peer: Connection) -> None:
-    try:
-        os.killpg(peer.command, SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        return
+    for kill in (os.killpg, os.kill):  # one that has just begun leads no group yet
+        try:
+            kill(peer.command, SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            continue
