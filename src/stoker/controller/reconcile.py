@@ -171,7 +171,7 @@ class Reconciler:
         self._ended.pop(workload.uid, None)
         if workload.deleted_at is not None:
             failpoint("controller.discarding")
-            await self._engine.discard(workload.slug)
+            await self._discard(workload)
         every = await self._store.read(lambda tx: pods.of_workload(tx, workload.uid))
         held = [pod for pod in every if pod.uid in self.had]
         if held:
@@ -180,6 +180,12 @@ class Reconciler:
             for attempt in sorted({pod.attempt for pod in held}):
                 await self._engine.forget(workload.uid, attempt)
             failpoint("controller.forgotten")
+
+    async def _discard(self, workload: Workload) -> None:
+        try:
+            await self._engine.discard(workload.slug)
+        except OSError as error:
+            log.warning("what workload %s left behind could not be removed: %s", workload.slug, error)
 
 
 def _state(transaction: Transaction, uid: str) -> State | None:

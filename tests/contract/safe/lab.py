@@ -24,7 +24,7 @@ from tests.api.lab import SAFE, How, Lab, StoppedClock
 from stoker.domain.lifecycle import Event, transition
 from stoker.domain.node import Device, Node
 from stoker.domain.resources import MILLI
-from stoker.domain.settings import Settings
+from stoker.domain.settings import LocalTrust, Settings
 from stoker.domain.workload import Pod, Workload
 from stoker.engines.local import engine as local_engine
 from stoker.server.build import installed
@@ -256,7 +256,8 @@ class RunningLab(QueueLab):
     """Runs what it is given. Nothing of it is left when it is closed."""
 
     def __init__(self, data_dir: Path, database: str = "", **settings: Any) -> None:
-        self.settings = Settings(data_dir=str(data_dir), database=database, gpus=8, **settings)
+        told = {"gpus": 8, "local_trust": LocalTrust.SHARED, **settings}
+        self.settings = Settings(data_dir=str(data_dir), database=database, **told)
         self.clock = RunningClock()
         self.keys = {}
         self._numbers = itertools.count(1)
