@@ -17,9 +17,9 @@ from typing import Any, Unpack
 from unittest import mock
 
 import httpx
-import jsonschema_rs
 from starlette.types import Message
 from tests.api.lab import SAFE, How, Lab, StoppedClock
+from tests.contract.safe.promises import ENDED, Contract, check_detail
 
 from stoker.domain.lifecycle import Event, transition
 from stoker.domain.node import Device, Node
@@ -34,21 +34,6 @@ from stoker.store.base import Transaction
 PATIENCE = 20.0
 GIB = 2**30
 NODES = ("node-001", "node-002")
-PHASES = ("Pending", "Running", "Succeeded", "Failed", "Stopped", "Updating")
-CONDITIONS = {
-    "Queued",
-    "Dispatched",
-    "Running",
-    "Updating",
-    "Preempted",
-    "Failover",
-    "TimedOut",
-    "Stopped",
-    "Succeeded",
-    "Failed",
-}
-TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\Z")
-ENDED = ("Succeeded", "Failed", "Stopped")
 ALLOCATIONS = "SELECT node, device, gpu_milli, from_at, to_at FROM allocation"
 WAIT = "trap 'exit 0' TERM; sleep 600 & wait $!"
 """A script that runs until it is asked to stop."""
@@ -63,54 +48,6 @@ def big_node(name: str, gpus: int = 8) -> Node:
     """A node of the size that the document's example needs."""
     devices = tuple(Device(number, f"{name}-{number}", "Pretend GPU", pretend=True) for number in range(gpus))
     return Node(name, 256 * MILLI, 1024 * GIB, devices, address="127.0.0.1")
-
-
-def check_detail(shown: dict[str, Any]) -> None:
-    """What holds for every workload at any time."""
-    conditions = shown["conditions"]
-    times = [each["lastTransitionTime"] for each in conditions]
-    assert {each["type"] for each in conditions} <= CONDITIONS
-    assert {each["status"] for each in conditions} == {"True"}
-    assert times == sorted(times)
-    assert all(TIME.match(at) for at in times)
-    assert (conditions[0]["type"], conditions[0]["reason"]) == ("Queued", "Submitted")
-    dispatched = [each["reason"] for each in conditions if each["type"] == "Dispatched"]
-    assert dispatched == [f"Dispatch{number}" for number in range(shown["dispatchCount"])]
-    assert [len(names) for names in shown["nodes"]] == [len(numbers) for numbers in shown["ranks"]]
-    assert shown["phase"] in PHASES
-    assert all(TIME.match(shown[name]) or shown[name] == "" for name in ("creationTime", "startTime", "endTime"))
-    assert (shown["endTime"] != "") == (shown["phase"] in ENDED)
-    assert shown["schedulerOrder"] == 0 or shown["phase"] == "Pending"
-    assert re.fullmatch(r"(\d+h\d{1,2}m|\d{1,2}m)?\d{1,2}s", shown["runtime"])
-
-
-class Contract:
-    """The OpenAPI document, asked about one answer at a time."""
-
-    def __init__(self, document: dict[str, Any]) -> None:
-        self._document = document
-        self._validators: dict[tuple[str, str, int], jsonschema_rs.Validator] = {}
-        # A path without variables goes before one that has them: /stop is not the name of a workload.
-        self._paths = [
-            (re.compile(re.sub(r"\{[^}]+\}", "[^/]+", path) + r"\Z"), path)
-            for path in sorted(document["paths"], key=lambda path: path.count("{"))
-        ]
-
-    def check(self, method: str, path: str, answer: httpx.Response) -> None:
-        """The status is documented, and the body is what the document says."""
-        template = next(found for pattern, found in self._paths if pattern.match(path.partition("?")[0]))
-        described = self._document["paths"][template][method.lower()]["responses"]
-        status = answer.status_code
-        assert str(status) in described, f"{method} {template} does not say that it answers {status}: {answer.text}"
-        content = described[str(status)].get("content")
-        if content is None:
-            assert answer.content == b""
-        elif not answer.headers["content-type"].startswith("text/event-stream"):
-            key = (method, template, status)
-            if key not in self._validators:
-                schema = {**content["application/json"]["schema"], "components": self._document["components"]}
-                self._validators[key] = jsonschema_rs.validator_for(schema)
-            self._validators[key].validate(answer.json())
 
 
 class QueueLab(Lab):
@@ -256,8 +193,8 @@ class RunningLab(QueueLab):
     """Runs what it is given. Nothing of it is left when it is closed."""
 
     def __init__(self, data_dir: Path, database: str = "", **settings: Any) -> None:
-        told = {"gpus": 8, "local_trust": LocalTrust.SHARED, **settings}
-        self.settings = Settings(data_dir=str(data_dir), database=database, **told)
+        folder, trust = str(data_dir), LocalTrust.SHARED
+        self.settings = Settings(data_dir=folder, database=database, gpus=8, local_trust=trust, **settings)
         self.clock = RunningClock()
         self.keys = {}
         self._numbers = itertools.count(1)

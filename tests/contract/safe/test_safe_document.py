@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from tests.api.lab import SAFE
-from tests.contract.safe.lab import TIME, WAIT, QueueLab, RunningLab, big_node, encoded
+from tests.contract.safe.lab import WAIT, QueueLab, RunningLab, big_node, encoded
+from tests.contract.safe.promises import TIME
 
 EXAMPLE: dict[str, Any] = {
     "displayName": "my-training-job",

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 from tests.api.lab import SAFE
-from tests.contract.safe.lab import PHASES, QueueLab
+from tests.contract.safe.lab import QueueLab
+from tests.contract.safe.promises import PHASES
 
 from stoker.domain.lifecycle import (
     ContactLost,

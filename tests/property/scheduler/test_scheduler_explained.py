@@ -1,6 +1,6 @@
 """What an explanation says is true, and what it suggests works."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from msgspec import structs
 from tests.property.scheduler.world import Machine, World, any_worlds, crowded_worlds
 
@@ -29,6 +29,7 @@ def test_every_edit_that_is_suggested_starts_the_workload_at_once(world: World) 
             assert uid in {place.uid for place in again.placements}, edit.sentence()
 
 
+@settings(max_examples=300)
 @given(crowded_worlds)
 def test_a_trial_that_goes_on_from_the_middle_of_a_plan_ends_as_a_plan_from_scratch(world: World) -> None:
     snapshot = world.snapshot()

@@ -318,9 +318,12 @@ def crowded(seed: int) -> World:
         if world.start(asked, [rng.choice(list(world.machines)) for _ in range(asked.replicas)]):
             world.held[asked.uid].placed_at = rng.randint(0, 9)
             world.held[asked.uid].leaving = rng.random() < 0.1
+    last: Waiting | None = None
     for number in range(rng.randint(1, 6)):
-        asked = ask(f"waiting-{number}", (0, 300, 500, 700, 1000, 1000, 2000, 4000), 0.4)
-        world.waiting[asked.uid] = asked
+        uid = f"waiting-{number}"
+        fresh = ask(uid, (0, 300, 500, 700, 1000, 1000, 2000, 4000), 0.4)
+        last = structs.replace(last, uid=uid) if last and rng.random() < 0.3 else fresh
+        world.waiting[uid] = last
     return world
 
 
