@@ -355,7 +355,8 @@ def _replaced(workload: Workload, event: Replaced) -> Change:
     worded = structs.replace(workload, spec=event.spec, revision=revision)
     if workload.phase.queued:
         kept = structs.replace(worded, version=workload.version + 1)
-        return _with(kept, ConditionType.QUEUED, "Changed", message, event.at)
+        queued = Condition(ConditionType.QUEUED, "Changed", message, event.at)
+        return Change(kept, (queued, *_overridden(event.spec, event.at)))
     changed = structs.replace(_to(worded, Phase.UPDATING, event.at), message=message)
     if not workload.kind.rolls:
         changed = structs.replace(changed, then=Phase.PENDING, requeued=True, not_before=None)

@@ -103,7 +103,6 @@ def test_what_was_changed_is_seen_at_once_and_by_whom(queue: QueueLab) -> None:
     assert "manager" in queue.detail(ref)["conditions"][-1]["message"]
 
 
-@pytest.mark.xfail(reason="lifecycle._replaced says it only of what runs: the queued branch leaves _overridden out")
 def test_a_variable_that_is_stokers_is_noted_when_it_is_patched_in(queue: QueueLab) -> None:
     ref = queue.submit()
     patched(queue, ref, env={"HIP_VISIBLE_DEVICES": "5"})
@@ -376,7 +375,6 @@ def test_a_deployment_that_grows_gets_other_gpus_and_nobody_else_gets_them(works
     works.stop(ref, *others)
 
 
-@pytest.mark.xfail(reason="LocalEngine._is_under_way drops an order of the same revision while the rollout still waits")
 def test_a_deployment_grows_right_after_it_was_replaced(works: RunningLab) -> None:
     ref = works.submit(kind="Deployment", run=SAYS, env={"V": "1"})
     works.running(ref)

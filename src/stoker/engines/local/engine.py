@@ -172,11 +172,12 @@ class LocalEngine:
                 del self._rolling[order.workload_uid]
 
     async def _is_under_way(self, order: Order) -> bool:
-        """Whether the same replacement runs already; one of an older revision is given up."""
+        """Whether the same replacement, or a newer one, runs already; an older one, or other pods, is given up."""
         running = self._rolling.get(order.workload_uid)
         if running is None:
             return False
-        if (running[0].attempt, running[0].revision) >= (order.attempt, order.revision):
+        theirs, ours = ((each.attempt, each.revision) for each in (running[0], order))
+        if theirs > ours or (theirs == ours and _uids(running[0]) == _uids(order)):
             return True
         await self._halt(order.workload_uid)
         return False
@@ -207,6 +208,10 @@ class LocalEngine:
         if pod := self._roster.pods.get(uid):
             return pod
         raise not_found("pod", uid)
+
+
+def _uids(order: Order) -> set[str]:
+    return {pod.uid for pod in order.pods}
 
 
 def _allow_many_files() -> None:
