@@ -161,3 +161,16 @@ def test_when_a_single_node_has_to_be_cleared_the_others_keep_their_workloads() 
         running("a2", "a", gpus=4, priority=30, preemptible=True),
     ]
     assert victims(plan(cluster(nodes, [job("x", gpus=8)], placed))) == {"b1": "x", "b2": "x"}
+
+
+def test_what_is_left_over_of_the_room_of_one_that_leaves_goes_to_the_next_before_others_have_to() -> None:
+    nodes = [node("a", 0), node("b", 0), node("c", 0)]
+    placed = [
+        running("tiny", "c", gpus=1, workspace_id=3, leaving=True),
+        running("new", "a", gpus=8, workspace_id=3, preemptible=True, placed_at=NOW),
+        running("old", "b", gpus=8, workspace_id=3, preemptible=True),
+    ]
+    waiting = [job("x", gpus=4, workspace_id=1), job("y", gpus=4, workspace_id=2)]
+    made = plan(cluster(nodes, waiting, placed, [team(1, gpus=8), team(2, gpus=8), team(3, gpus=0)]))
+    assert victims(made) == {"new": "x"}
+    assert reasons(made) == {"x": Preempting(("new",)), "y": Preempting(("new",))}
