@@ -62,14 +62,17 @@ def _worth_trying(
     """Edits that could help. There is never more room than before the plan, and never less than after it."""
     if isinstance(reason, NotYet | WaitsFor):
         return ()
-    before, after = planner.holders.account(waiting.workspace_id), desk.accounts[waiting.workspace_id]
     line = planner.lines[waiting.workspace_id]
     known = {-key[1] for key in line.keys}.union(priorities)
-    higher: set[Edit] = {RaisePriority(priority) for priority in known if priority > waiting.priority}
-    if isinstance(reason, BehindHead | BehindPriority):
-        return higher if has_room(waiting, planner.nodes) else ()
+    higher = [RaisePriority(priority) for priority in known if priority > waiting.priority]
+    if not has_room(waiting, planner.nodes):
+        higher = []
+    match reason:
+        case BehindHead(head):
+            return [edit for edit in higher if line.key_of(edit.on(waiting)) < line.by_uid[head]]
+        case BehindPriority(_, priority):
+            return [edit for edit in higher if edit.priority >= priority]
     pools = sorted({pool for pool, _ in planner.nodes.sections})
     whole = [edit for edit in kept_whole(waiting, pools) if has_room(edit.on(waiting), planner.nodes)]
-    if has_room(waiting, planner.nodes):
-        whole += higher
-    return {*whole, *cuts(waiting, planner.nodes, before), *cuts(waiting, desk.now, after)}
+    before, after = planner.holders.account(waiting.workspace_id), desk.accounts[waiting.workspace_id]
+    return {*whole, *higher, *cuts(waiting, planner.nodes, before), *cuts(waiting, desk.now, after)}

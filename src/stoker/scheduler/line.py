@@ -14,7 +14,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from stoker.domain.node import DEFAULT_POOL
 from stoker.domain.resources import NONE, Resources
 from stoker.scheduler.snapshot import Waiting
 
@@ -58,12 +57,17 @@ def shape_of(waiting: Waiting, shapes: Shapes) -> Shape:
     )
     found = shapes.get(key)
     if found is None or found.specified_nodes != named:
-        pools = waiting.pools or (DEFAULT_POOL,)
-        tolerate_all = waiting.tolerate_all
-        found = Shape(
-            each, replicas, each * replicas, ask, waiting.priority, waiting.preemptible, named, pools, tolerate_all
+        found = shapes[key] = Shape(
+            each,
+            replicas,
+            each * replicas,
+            ask,
+            waiting.priority,
+            waiting.preemptible,
+            named,
+            waiting.pools,
+            waiting.tolerate_all,
         )
-        shapes[key] = found
     return found
 
 
@@ -74,7 +78,7 @@ class Line:
 
     def __init__(self, waiting: Iterable[Waiting], now: int, yields: bool, shapes: Shapes) -> None:
         self.yields = yields
-        ordered = sorted(((self._key(each), each) for each in waiting if not each.failed_dependency), key=_first)
+        ordered = sorted(((self.key_of(each), each) for each in waiting if not each.failed_dependency), key=_first)
         self.keys = [key for key, _ in ordered]
         self.waiting = [each for _, each in ordered]
         self.by_uid: dict[str, Key] = {key[4]: key for key in self.keys}
@@ -93,6 +97,12 @@ class Line:
                 line._insert(each, shapes)
         return line
 
+    def key_of(self, waiting: Waiting) -> Key:
+        """What decides its place."""
+        first = waiting.requeued and not (waiting.preemptible and self.yields)
+        rank = 0 if waiting.promised else 1 if first else RANKED
+        return (rank, -waiting.priority, not waiting.requeued, waiting.submitted_at, waiting.uid)
+
     def position(self, uid: str) -> int:
         """How many are before it."""
         return bisect_left(self.keys, self.by_uid[uid])
@@ -103,11 +113,6 @@ class Line:
     def is_current(self, now: int, yields: bool) -> bool:
         """Whether nothing has woken since it was made."""
         return self.yields == yields and self.made_at <= now < self.wakes_at
-
-    def _key(self, waiting: Waiting) -> Key:
-        first = waiting.requeued and not (waiting.preemptible and self.yields)
-        rank = 0 if waiting.promised else 1 if first else RANKED
-        return (rank, -waiting.priority, not waiting.requeued, waiting.submitted_at, waiting.uid)
 
     def _shape(self, waiting: Waiting, shapes: Shapes) -> Shape:
         until = waiting.not_before
@@ -123,7 +128,7 @@ class Line:
             del self.keys[at], self.waiting[at], self.shapes[at]
 
     def _insert(self, waiting: Waiting, shapes: Shapes) -> None:
-        key = self._key(waiting)
+        key = self.key_of(waiting)
         at = bisect_left(self.keys, key)
         self.keys.insert(at, key)
         self.waiting.insert(at, waiting)

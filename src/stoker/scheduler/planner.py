@@ -7,6 +7,9 @@ starts and the shapes it tries, not the number that wait. A plan after changes i
 
 from collections.abc import Iterable, Mapping
 
+from msgspec import structs
+
+from stoker.domain.node import DEFAULT_POOL
 from stoker.domain.resources import NONE, Resources
 from stoker.scheduler.change import Change
 from stoker.scheduler.decisions import Fail, Place, Plan, Preempt
@@ -23,6 +26,7 @@ from stoker.scheduler.waits import Waits
 REBUILD = 8
 """A line of which more than one in so many change is sorted anew."""
 MANY = 1000
+"""Shapes that nobody has any more are kept up to about so many."""
 
 
 def plan(snapshot: Snapshot) -> Plan:
@@ -120,7 +124,8 @@ class Planner:
                 self._failed[each.uid] = each.failed_dependency
             else:
                 self._workspaces[each.uid] = each.workspace_id
-                added.setdefault(each.workspace_id, {})[each.uid] = each
+                somewhere = each if each.pools else structs.replace(each, pools=(DEFAULT_POOL,))
+                added.setdefault(each.workspace_id, {})[each.uid] = somewhere
         for workspace_id in {*added, *removed}:
             self._change_line(workspace_id, added.get(workspace_id, {}), removed.get(workspace_id, set()))
 

@@ -68,7 +68,7 @@ def serve(desk: Desk, turn: Turn) -> bool:
     account, line = turn.account, turn.line
     while not turn.over:
         shape, waiting = line.shapes[turn.at], line.waiting[turn.at]
-        borrows = turn.would_borrow(shape)
+        borrows = shape.preemptible and turn.would_borrow(shape)
         if borrows and not turn.borrowing:
             break
         may = not (borrows and turn.owed) and (shape.preemptible or account.within(shape.total))
@@ -81,6 +81,6 @@ def serve(desk: Desk, turn: Turn) -> bool:
         turn.pass_by(promised)
         if promised:
             break
-        if turn.paused:
+        if turn.at == turn.pause_at:
             return True
     return False

@@ -25,6 +25,7 @@ class Turn:
         "borrowing",
         "fifo",
         "line",
+        "over",
         "owed",
         "pause_at",
         "place",
@@ -38,7 +39,7 @@ class Turn:
         self.line = line
         self.account = account
         self.fifo = queue.policy is QueuePolicy.FIFO
-        self.at = 0
+        self.at, self.over = 0, False
         self.refused = {ASLEEP}
         self.borrowing = False
         self.barrier = LOWEST
@@ -52,10 +53,6 @@ class Turn:
         self.place: Key | None = None
         self.ranked_from = line.ranked_from()
         self._seek()
-
-    @property
-    def over(self) -> bool:
-        return self.at >= len(self.line.keys) or self.stopped_at is not None
 
     @property
     def paused(self) -> bool:
@@ -89,7 +86,7 @@ class Turn:
         """The next one has not started; when it was promised room, others of its shape may still be."""
         self.owed = self.owed or promised
         if self.fifo:
-            self.stopped_at = self.at
+            self.stopped_at, self.over = self.at, True
             return
         shape = self.line.shapes[self.at]
         if shape.priority > self.barrier and not shape.specified_nodes:
@@ -112,4 +109,4 @@ class Turn:
                     at = end
                     break
             at += 1
-        self.at = at
+        self.at, self.over = at, at >= end
