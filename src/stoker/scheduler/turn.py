@@ -2,12 +2,8 @@
 
 Under `fifo` the first that cannot start stops the line. Under `balance` it is skipped, and nothing of lower priority
 goes past it; what names its nodes is skipped without holding up others. What is not to start yet holds up nobody.
-
-Under `balance` a line is gone along twice: what would borrow is put off until all that is inside the quota has had
-its turn, here and in the other workspaces. Otherwise an owner could stand behind somebody who borrows.
 """
 
-from bisect import insort
 from copy import copy
 
 from stoker.domain.identity import QueuePolicy
@@ -21,28 +17,41 @@ Key = tuple[bool, bool, bool, float, int, int, str]
 
 
 class Turn:
-    """`at` is the position of the one that is next; `over` is whether there is none."""
+    __slots__ = (
+        "account",
+        "at",
+        "barrier",
+        "barriers",
+        "borrowing",
+        "fifo",
+        "line",
+        "over",
+        "owed",
+        "pause_at",
+        "place",
+        "ranked_from",
+        "refused",
+        "started",
+        "stopped_at",
+    )
 
     def __init__(self, line: Line, queue: Queue, account: Account) -> None:
         self.line = line
         self.account = account
         self.fifo = queue.policy is QueuePolicy.FIFO
         self.at, self.over = 0, False
-        self.pause_at = NOWHERE
-        self.place: Key | None = None
+        self.refused = {ASLEEP}
         self.borrowing = False
-        self.owed = False
-        """Something was promised room: until it has started, nothing of its workspace goes over the quota."""
-        self.started: list[int] = []
-        self.stopped_at: int | None = None
+        self.barrier = LOWEST
         self.barriers: list[tuple[int, int, str]] = []
         """Position, priority and uid of each that nothing lower goes past."""
-        self._barrier = LOWEST
-        self._refused = {ASLEEP}
-        self._handled: set[int] = set()
-        self._put_off = NOWHERE
-        self._put_off_barrier = LOWEST
-        self._ranked_from = line.ranked_from()
+        self.started: list[int] = []
+        self.stopped_at: int | None = None
+        self.owed = False
+        """Something was promised room: until it has started, nothing of its workspace goes over the quota."""
+        self.pause_at = NOWHERE
+        self.place: Key | None = None
+        self.ranked_from = line.ranked_from()
         self._seek()
 
     @property
@@ -52,8 +61,9 @@ class Turn:
     def copy(self, account: Account) -> "Turn":
         turn = copy(self)
         turn.account = account
-        turn.started, turn.barriers = self.started.copy(), self.barriers.copy()
-        turn._refused, turn._handled = self._refused.copy(), self._handled.copy()
+        turn.refused = self.refused.copy()
+        turn.barriers = self.barriers.copy()
+        turn.started = self.started.copy()
         return turn
 
     def would_borrow(self, shape: Shape) -> bool:
@@ -68,15 +78,9 @@ class Turn:
 
     def go_on(self) -> None:
         """The next one has started."""
-        insort(self.started, self.at)
-        self._handled.add(self.at)
-        self._step()
-
-    def put_off(self) -> bool:
-        """Leave the next one until later; False when it has been left before, or must not be passed."""
-        if self.fifo or self._put_off_barrier is None:
-            return False
-        return True
+        self.started.append(self.at)
+        self.at += 1
+        self._seek()
 
     def pass_by(self, promised: bool) -> None:
         """The next one has not started; when it was promised room, others of its shape may still be."""
@@ -85,11 +89,24 @@ class Turn:
             self.stopped_at, self.over = self.at, True
             return
         shape = self.line.shapes[self.at]
-        if shape.priority > self._barrier and not shape.specified_nodes:
-            self._barrier = shape.priority
+        if shape.priority > self.barrier and not shape.specified_nodes:
+            self.barrier = shape.priority
             self.barriers.append((self.at, shape.priority, self.line.keys[self.at][4]))
-        if promised:
-            self._handled.add(self.at)
-        else:
-            self._refused.add(shape)
-        self._step()
+        if not promised:
+            self.refused.add(shape)
+        self.at += 1
+        self._seek()
+
+    def _seek(self) -> None:
+        shapes, refused, at = self.line.shapes, self.refused, self.at
+        end = len(shapes)
+        while at < end:
+            shape = shapes[at]
+            if shape not in refused or at == self.pause_at:
+                if shape.priority >= self.barrier:
+                    break
+                if at >= self.ranked_from:
+                    at = end
+                    break
+            at += 1
+        self.at, self.over = at, at >= end
