@@ -41,6 +41,8 @@ STOKER = (sys.executable, str(Path(sys.executable).with_name("stoker")))
 ROUND_SECONDS = 1.0
 CLIENTS = 32
 SUBMISSIONS = 50
+PAUSE_SECONDS = 0.2
+"""Between submissions, so that each finds the server idle."""
 CROWD = 1000
 SLURM_ROUNDS = 20
 POD_LIMIT_MB = 8.0
@@ -61,6 +63,7 @@ class Server:
         assert self._process.stdout is not None
         line = next((line for line in self._process.stdout if "ready at " in line), "")
         if not line:
+            self.close()
             raise RuntimeError("the server did not start")
         self.address = line.rpartition(" ")[2].strip()
         self.port = int(self.address.rpartition(":")[2])
@@ -105,13 +108,11 @@ class Connection:
 @contextlib.contextmanager
 def served() -> Generator[Server]:
     """A server, and nothing of it afterwards."""
-    folder = Path(tempfile.mkdtemp(prefix="stoker-bench-"))
-    server = Server(folder)
-    try:
+    with (
+        tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder,
+        contextlib.closing(Server(Path(folder))) as server,
+    ):
         yield server
-    finally:
-        server.close()
-        shutil.rmtree(folder)
 
 
 def body(script: str, **parts: Any) -> bytes:
@@ -237,12 +238,13 @@ async def _latency(server: Server) -> tuple[list[float], list[float], list[float
         sent = time.time()
         name = (await connection.ask("POST", WORKLOADS, body(BEGAN)))["workloadId"]
         answered.append(time.time() - sent)
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(PAUSE_SECONDS)
         found = await ended(connection, name)
         lines = await connection.ask("GET", f"{WORKLOADS}/{name}/pods/{name}-0/logs")
         began.append(float(lines["logs"][0]) - sent)
         if up := [each["lastTransitionTime"] for each in found["conditions"] if each["type"] == "Running"]:
             running.append(datetime.fromisoformat(up[0]).timestamp() - sent)
+        await asyncio.sleep(PAUSE_SECONDS)
     connection.close()
     return answered, began, running
 
