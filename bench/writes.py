@@ -24,7 +24,7 @@ from tests.postgres import PostgresServer
 from stoker.store import audit, idempotency, open_store
 from stoker.store.base import Store, Transaction
 from stoker.store.counters import NEXT
-from stoker.store.postgres import to_psycopg
+from stoker.store.postgres_session import to_psycopg
 from stoker.store.sqlite import connect
 
 ROUNDS = 4

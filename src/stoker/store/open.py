@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from stoker.domain.errors import bad_request
+from stoker.domain.errors import ErrorCode, StokerError, bad_request
 from stoker.store.base import Store
 
 SCHEMES = ("postgresql://", "postgres://")
@@ -20,6 +20,13 @@ def open_store(database: str, data_dir: Path, pool: int) -> Store:
             "this is not a database Stoker can use. Leave it empty for SQLite in the data dir, "
             "or use postgresql://user:password@host:5432/name.",
         )
-    from stoker.store.postgres import PostgresStore
+    try:
+        from stoker.store.postgres import PostgresStore
+    except ImportError as error:
+        raise StokerError(
+            ErrorCode.BACKEND_DOWN,
+            f"A PostgreSQL database needs psycopg, which cannot be loaded here: {error}.",
+            hint="Run pip install 'stoker[postgres]'.",
+        ) from error
 
     return PostgresStore(database, pool)

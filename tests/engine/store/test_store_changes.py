@@ -8,7 +8,7 @@ from tests.conftest import LoopRun
 from stoker.store.base import Store, Transaction
 from stoker.store.changes import LATE_MS, Cursor
 from stoker.store.open import open_store
-from stoker.store.postgres import to_psycopg
+from stoker.store.postgres_session import to_psycopg
 from stoker.store.workloads import ADD_CHANGE
 
 PARTS = {"at": 1, "slug": "a", "workspace_id": 1, "kind": "phase", "phase": "Running", "reason": "r", "message": ""}

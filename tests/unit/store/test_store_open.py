@@ -5,7 +5,7 @@ import pytest
 
 from stoker.domain.errors import ErrorCode, StokerError
 from stoker.store import open_store
-from stoker.store.postgres import Place
+from stoker.store.postgres_place import Place
 
 PLACE = Place(host="db.example", port="5432", database="stoker", user="ann")
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.store.postgres import to_psycopg
+from stoker.store.postgres_session import to_psycopg
 
 
 @pytest.mark.parametrize(
