@@ -1,13 +1,10 @@
 """Puts the rooms together: a running installation from nothing but settings."""
 
-import asyncio
-import contextlib
 import os
 import secrets
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 
@@ -19,7 +16,7 @@ from stoker.domain.clock import Clock, SystemClock
 from stoker.domain.errors import ErrorCode, StokerError
 from stoker.domain.names import Randomness
 from stoker.domain.settings import Settings
-from stoker.server.fleet import Fleet
+from stoker.server.fleet import Fleet, working
 from stoker.services.bundle import Services, build_services
 from stoker.services.context import Context
 from stoker.services.first_start import ensure_admin_key, prepare
@@ -69,22 +66,10 @@ async def installed(
         await prepare(context)
         admin_key_file = await ensure_admin_key(context, data_dir)
         services = build_services(context, fleet)
-        async with fleet.running(data_dir), _background(forget_forever(store, settings, clock)):
+        async with fleet.running(data_dir), working(forget_forever(store, settings, clock)):
             yield Installation(store, services, Api(ENDPOINTS, services, Metrics()), admin_key_file)
     finally:
         await store.close()
-
-
-@asynccontextmanager
-async def _background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Runs beside whatever is inside, and ends with it."""
-    task = asyncio.create_task(work)
-    try:
-        yield
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
 
 
 def _unusable(path: Path, why: str) -> StokerError:

@@ -4,14 +4,16 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from stoker.controller.cluster import ClusterController
 from stoker.controller.lease import Lease, LeaseLostError
 from stoker.domain.clock import Clock
 from stoker.domain.errors import ErrorCode, StokerError
+from stoker.domain.identity import Cluster
 from stoker.domain.names import Randomness
 from stoker.domain.reach import LogLine, Terminal
 from stoker.domain.settings import Settings
@@ -41,11 +43,22 @@ class Fleet:
     @asynccontextmanager
     async def running(self, data_dir: Path) -> AsyncIterator[None]:
         """The engines open and their controllers at work; pods go on when it ends."""
-        cluster = await self._store.peek(lambda tx: clusters.find(tx, LOCAL))
-        if cluster is None:
-            yield
-            return
         settings = self._settings
+        holder = f"{socket.gethostname()}:{data_dir.resolve()}" if settings.database else THIS_DATA_DIR
+        async with contextlib.AsyncExitStack() as stack:
+            for cluster, opened in await self._opened(data_dir):
+                stack.push_async_callback(opened.close)
+                self._engines[cluster.id] = opened
+                lease = Lease(self._store, cluster.id, holder, self._clock, takeover=settings.local_takeover)
+                await stack.enter_async_context(working(self._drive(lease, opened, cluster.id)))
+            yield
+
+    async def _opened(self, data_dir: Path) -> list[tuple[Cluster, Engine]]:
+        """Every cluster that this server has an engine for."""
+        settings = self._settings
+        local = await self._store.peek(lambda tx: clusters.find(tx, LOCAL))
+        if local is None:
+            return []
         engine = await LocalEngine.open(
             data_dir,
             gpus=None if settings.gpus < 0 else settings.gpus,
@@ -53,17 +66,7 @@ class Fleet:
             hidden=tuple(Path(file) for file in (settings.tls_key,) if file),
             clock=self._clock,
         )
-        self._engines[cluster.id] = engine
-        holder = f"{socket.gethostname()}:{data_dir.resolve()}" if settings.database else THIS_DATA_DIR
-        lease = Lease(self._store, cluster.id, holder, self._clock, takeover=settings.local_takeover)
-        work = asyncio.create_task(self._drive(lease, engine, cluster.id))
-        try:
-            yield
-        finally:
-            work.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await work
-            await engine.close()
+        return [(local, engine)]
 
     async def _drive(self, lease: Lease, engine: Engine, cluster_id: str) -> None:
         """Control the cluster whenever it is this server's to control."""
@@ -112,3 +115,15 @@ class Fleet:
         if (engine := self._engines.get(cluster_id)) is not None:
             return engine
         raise StokerError(ErrorCode.BACKEND_DOWN, "The engine of this workload's cluster does not run in this server.")
+
+
+@asynccontextmanager
+async def working(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Runs beside whatever is inside, and ends with it."""
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
