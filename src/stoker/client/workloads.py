@@ -92,6 +92,7 @@ class Workloads(Resource[F]):
         name: str,
         *,
         priority: int | UnsetType = UNSET,
+        preemptible: bool | UnsetType = UNSET,
         replica: int | UnsetType = UNSET,
         cpu: str | UnsetType = UNSET,
         gpu: str | UnsetType = UNSET,

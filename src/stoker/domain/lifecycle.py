@@ -181,7 +181,7 @@ def created(workload: Workload) -> Change:
 
 
 def edited(workload: Workload, **fields: object) -> Workload:
-    """Words that change nothing about how it runs: description, priority, timeout, retries."""
+    """Words that change nothing about how it runs: description, priority, preemptible, timeout, retries."""
     return structs.replace(workload, version=workload.version + 1, **fields)
 
 

@@ -6,6 +6,7 @@
 from stoker.scheduler.change import Change, difference
 from stoker.scheduler.decisions import Fail, Place, Plan, Preempt, Wait
 from stoker.scheduler.explanation import Explanation, explain, explain_in
+from stoker.scheduler.holders import on_borrowed_room
 from stoker.scheduler.limits import never_fits
 from stoker.scheduler.planner import Planner, plan
 
@@ -22,5 +23,6 @@ __all__ = [
     "explain",
     "explain_in",
     "never_fits",
+    "on_borrowed_room",
     "plan",
 ]

@@ -32,7 +32,7 @@ class Explanation(Struct, frozen=True):
 
 
 def explain(snapshot: Snapshot, uid: str, priorities: Collection[int] = ()) -> Explanation:
-    """Why a workload waits; KeyError when it does not. `priorities` are those that a workload may have."""
+    """Why a workload waits; KeyError when it does not. `priorities` are those that it may be given."""
     return explain_in(Planner(snapshot), uid, priorities)
 
 
@@ -63,8 +63,7 @@ def _worth_trying(
     if isinstance(reason, NotYet | WaitsFor):
         return ()
     line = planner.lines[waiting.workspace_id]
-    known = {-key[1] for key in line.keys}.union(priorities)
-    higher = [RaisePriority(priority) for priority in known if priority > waiting.priority]
+    higher = [RaisePriority(priority) for priority in priorities if priority > waiting.priority]
     if not has_room(waiting, planner.nodes):
         higher = []
     match reason:

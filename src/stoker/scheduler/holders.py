@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 
 from stoker.domain.identity import Quota
 from stoker.domain.resources import Resources
-from stoker.scheduler.accounts import Account
+from stoker.scheduler.accounts import Account, borrows
 from stoker.scheduler.room import UNKNOWN
-from stoker.scheduler.snapshot import Placed, Queue
+from stoker.scheduler.snapshot import Placed, Queue, Snapshot
 
 Rank = tuple[int, int, int, int, str]
 Offer = tuple[Rank, Placed, Resources]
@@ -95,3 +95,12 @@ class Holders:
             row = self.yielding[placed.workspace_id]
             del row[bisect_left(row, offer_of(placed))]
         return placed
+
+
+def on_borrowed_room(snapshot: Snapshot, uid: str) -> bool:
+    """Whether a workload holds room while its workspace is over its quota of what it holds."""
+    holders = Holders()
+    holders.change_queues(snapshot.queues, ())
+    holders.change(snapshot.placed, ())
+    placed = holders.placed.get(uid)
+    return placed is not None and borrows(held_by(placed), holders.account(placed.workspace_id).excess())

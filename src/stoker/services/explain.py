@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from stoker.domain.naming import Names
-from stoker.domain.permissions import Actor
+from stoker.domain.permissions import Action, Actor, Target, may
 from stoker.domain.resources import Resources
 from stoker.domain.workload import Workload
 from stoker.scheduler import explain
@@ -11,6 +11,7 @@ from stoker.scheduler.edits import AnyNode, AskLess, Edit, FewerReplicas, MakePr
 from stoker.scheduler.reasons import Resource
 from stoker.scheduler.view import snapshot
 from stoker.services.context import Context
+from stoker.services.submission import URGENT
 from stoker.services.workloads import visible
 from stoker.store.base import Transaction
 from stoker.store.under_way import read_cluster
@@ -27,10 +28,11 @@ class InTheWay(Struct, frozen=True):
 
 
 class Suggestion(Struct, frozen=True, kw_only=True):
-    """A change that would start it now; what is None stays. Some changes need a new submission: all is None."""
+    """A change that would start it now; what is None stays."""
 
     sentence: str
     any_node: bool = False
+    preemptible: bool | None = None
     priority: int | None = None
     replicas: int | None = None
     gpu_milli: int | None = None
@@ -67,7 +69,7 @@ class Explain:
         if waiting.failed_dependency:
             failed = f"The dependency {waiting.failed_dependency} did not succeed."
             return Answer(workload=workload, sentence=failed, code="dependency_failed")
-        found = explain(view, workload.uid, PRIORITIES)
+        found = explain(view, workload.uid, _priorities(actor, workload))
         known = {**{each.slug: each for each in cluster.workloads.values()}, **cluster.workloads}
         names = Names(cluster.workloads, lambda other: _seen(other, actor) is not None)
         return Answer(
@@ -77,7 +79,7 @@ class Explain:
             order=found.order,
             asked_ahead=found.asked_ahead,
             in_the_way=[InTheWay(_seen(known.get(each.uid), actor), each.how, each.held) for each in found.blockers],
-            suggestions=[_suggestion(edit) for edit in found.edits],
+            suggestions=[each for edit in found.edits if (each := _suggestion(edit)) is not None],
         )
 
 
@@ -86,7 +88,15 @@ def _seen(workload: Workload | None, actor: Actor) -> Workload | None:
     return None if hidden else workload
 
 
-def _suggestion(edit: Edit) -> Suggestion:
+def _priorities(actor: Actor, workload: Workload) -> tuple[int, ...]:
+    """What the caller may raise it to."""
+    target = Target(workspace_id=workload.workspace_id, owner_id=workload.user_id)
+    may_urge = may(actor, Action.WORKLOAD_URGE, target).allowed
+    return tuple(priority for priority in PRIORITIES if priority < URGENT or may_urge)
+
+
+def _suggestion(edit: Edit) -> Suggestion | None:
+    """The edit as a change that can be asked for; no request names node pools."""
     sentence = edit.sentence()
     match edit:
         case AnyNode():
@@ -101,5 +111,7 @@ def _suggestion(edit: Edit) -> Suggestion:
             return Suggestion(sentence=sentence, cpu_milli=each)
         case AskLess(_, each):
             return Suggestion(sentence=sentence, memory_bytes=each)
-        case OtherPool() | MakePreemptible():
-            return Suggestion(sentence=sentence)
+        case MakePreemptible():
+            return Suggestion(sentence=sentence, preemptible=True)
+        case OtherPool():
+            return None

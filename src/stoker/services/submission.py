@@ -39,6 +39,7 @@ class WorkloadEdit(Struct, frozen=True, kw_only=True):
 
     description: str | UnsetType = UNSET
     priority: int | UnsetType = UNSET
+    preemptible: bool | UnsetType = UNSET
     timeout_seconds: int | UnsetType = UNSET
     max_retry: int | UnsetType = UNSET
     image: str | UnsetType = UNSET
@@ -53,7 +54,7 @@ class WorkloadEdit(Struct, frozen=True, kw_only=True):
     @property
     def words(self) -> dict[str, object]:
         """What changes in place, whatever runs."""
-        names = ("description", "priority", "timeout_seconds", "max_retry")
+        names = ("description", "priority", "preemptible", "timeout_seconds", "max_retry")
         return {name: value for name in names if (value := getattr(self, name)) is not UNSET}
 
 

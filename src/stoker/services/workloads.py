@@ -23,7 +23,9 @@ from stoker.domain.lifecycle import (
 from stoker.domain.listing import Listing, Window, WorkloadQuery
 from stoker.domain.names import check_slug, new_uuid
 from stoker.domain.permissions import Action, Actor, Target
-from stoker.domain.workload import Condition, ConditionType, Pod, Workload
+from stoker.domain.workload import Condition, ConditionType, Pod, Spec, Workload
+from stoker.scheduler import on_borrowed_room
+from stoker.scheduler.view import snapshot
 from stoker.services.context import Context, authorise, record
 from stoker.services.once import Once, only_once
 from stoker.services.submission import (
@@ -38,12 +40,18 @@ from stoker.services.submission import (
 )
 from stoker.store import clusters, nodes, pods, workload_list, workloads, workspaces
 from stoker.store.base import Transaction
+from stoker.store.under_way import read_cluster
 from stoker.store.workload_list import Entry
 
 SLUG_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 SLUG_NAME = 45
 SLUG_TAIL = 5
-EDITED = {"priority": "priority", "timeout_seconds": "timeout", "max_retry": "number of retries"}
+EDITED = {
+    "priority": "priority",
+    "preemptible": "whether it may be preempted",
+    "timeout_seconds": "timeout",
+    "max_retry": "number of retries",
+}
 
 
 class Detail(Struct, frozen=True):
@@ -218,6 +226,8 @@ class Workloads:
         now = self._context.clock.now()
         spec = changed_spec(workload, edit)
         words = {name: value for name, value in edit.words.items() if value != getattr(workload, name)}
+        if words.get("preemptible") is False:
+            self._check_own_room(transaction, workload, spec)
         if words:
             after = edited(workload, **words)
             workloads.apply(transaction, workload, Change(after, _noted(workload, words, actor, now)))
@@ -232,6 +242,20 @@ class Workloads:
             check_spec(spec, known, Quota() if workload.preemptible else workspace.quota)
         if step := transition(workload, Replaced(now, actor.name, spec)):
             workloads.apply(transaction, workload, step)
+
+    def _check_own_room(self, transaction: Transaction, workload: Workload, spec: Spec) -> None:
+        """What is not preemptible needs a quota that it fits in, and may not sit on the idle quota of others."""
+        workspace = workspaces.get(transaction, workload.workspace_id)
+        known = nodes.of_cluster(transaction, workload.cluster_id)
+        if workspace is not None:
+            check_spec(spec, known, workspace.quota)
+        view = snapshot(read_cluster(transaction, workload.cluster_id), self._context.clock.now())
+        if on_borrowed_room(view, workload.uid):
+            raise StokerError(
+                ErrorCode.STATE_FORBIDS,
+                f'"{workload.slug}" stays preemptible: it runs on room that its workspace borrows beyond its quota.',
+                hint="Stop other workloads of the workspace first, or ask an admin for more quota.",
+            )
 
     def _accepted(self, transaction: Transaction, actor: Actor, new: NewWorkload) -> Workload:
         """The workload as it would be queued, or the reason why not."""

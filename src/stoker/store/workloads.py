@@ -50,8 +50,9 @@ VALUES (
 REPLACE = """
 UPDATE workload
 SET description = :description, folded_description = :folded_description, priority = :priority,
-    timeout_seconds = :timeout_seconds, max_retry = :max_retry, gpu_milli = :gpu_milli, cpu_milli = :cpu_milli,
-    memory_bytes = :memory_bytes, replicas = :replicas, spec = :spec, phase = :phase, version = :version,
+    preemptible = :preemptible, timeout_seconds = :timeout_seconds, max_retry = :max_retry,
+    gpu_milli = :gpu_milli, cpu_milli = :cpu_milli, memory_bytes = :memory_bytes, replicas = :replicas,
+    spec = :spec, phase = :phase, version = :version,
     revision = :revision, attempt = :attempt, retries = :retries, requeued = :requeued, not_before = :not_before,
     then_phase = :then_phase, message = :message, phase_at = :phase_at, started_at = :started_at,
     ended_at = :ended_at, running_since = :running_since, ran_ms = :ran_ms, deleted_at = :deleted_at

@@ -31,6 +31,7 @@ def patched(lab: QueueLab, ref: str, as_: str = "member", /, **fields: Any) -> N
         ("description", "New description"),
         ("description", ""),
         ("priority", 1),
+        ("preemptible", True),
         ("timeout", 7200),
         ("timeout", 0),
         ("maxRetry", 50),
@@ -127,6 +128,8 @@ def test_a_variable_that_is_stokers_is_noted_when_it_is_patched_in(queue: QueueL
         ({"gpu": "-1"}, "gpu"),
         ({"priority": 3}, "priority"),
         ({"priority": -1}, "priority"),
+        ({"preemptible": "yes"}, "preemptible"),
+        ({"preemptible": None}, "preemptible"),
         ({"timeout": -1}, "timeout"),
         ({"maxRetry": 51}, "maxRetry"),
         ({"image": ""}, "image"),
@@ -186,6 +189,16 @@ def test_what_is_over_the_quota_is_refused_too(queue: QueueLab) -> None:
     assert all(number in answer.json()["errorMessage"] for number in ("8 GPUs", "4"))
 
 
+def test_what_is_larger_than_the_quota_stays_preemptible(queue: QueueLab) -> None:
+    workspace = queue.add_workspace(member="member")
+    queue.add_quota(workspace, "4")
+    ref = queue.submit(workspaceId=workspace, gpu="8", preemptible=True)
+    answer = queue.patch(f"{SAFE}/{ref}", as_="member", json={"preemptible": False})
+    assert (answer.status_code, answer.json()["errorCode"]) == (403, "Stoker.00008")
+    patched(queue, ref, preemptible=False, gpu="4")
+    assert queue.detail(ref)["preemptible"] is False
+
+
 def test_the_highest_priority_needs_a_manager(queue: QueueLab) -> None:
     ref = queue.submit()
     before = queue.inside(ref)
@@ -232,14 +245,33 @@ def test_words_of_what_runs_are_changed_in_place(works: RunningLab) -> None:
     ref = works.submit(run=WAIT)
     works.running(ref)
     before = [pod.uid for pod in works.pods(ref)]
-    patched(works, ref, description="x", priority=1, timeout=3600, maxRetry=2)
+    patched(works, ref, description="x", priority=1, preemptible=True, timeout=3600, maxRetry=2)
     shown = works.detail(ref)
     assert (shown["phase"], shown["dispatchCount"]) == ("Running", 1)
     assert [shown[name] for name in ("description", "priority", "timeout", "maxRetry")] == ["x", 1, 3600, 2]
+    assert shown["preemptible"] is True
     assert 3590 < shown["secondsUntilTimeout"] <= 3600
     assert "Updating" not in {each["type"] for each in shown["conditions"]}
     works.stop(ref)
     assert [pod.uid for pod in works.pods(ref)] == before
+
+
+def test_what_runs_on_borrowed_room_stays_preemptible_until_it_is_its_own(works: RunningLab) -> None:
+    workspace = works.add_workspace(member="member")
+    works.add_quota(workspace, "1")
+    own = works.submit(workspaceId=workspace, gpu="1", run=WAIT)
+    works.running(own)
+    borrower = works.submit(workspaceId=workspace, gpu="1", run=WAIT, preemptible=True)
+    works.running(borrower)
+    answer = works.patch(f"{SAFE}/{borrower}", as_="member", json={"preemptible": False})
+    assert (answer.status_code, answer.json()["errorCode"]) == (409, "Stoker.00010")
+    assert "borrows beyond its quota" in answer.json()["errorMessage"]
+    works.stop(own)
+    works.ended(own)
+    patched(works, borrower, preemptible=False)
+    shown = works.detail(borrower)
+    assert (shown["preemptible"], shown["dispatchCount"]) == (False, 1)
+    works.stop(borrower)
 
 
 def test_a_timeout_that_is_set_while_it_runs_ends_it(works: RunningLab) -> None:
@@ -395,3 +427,23 @@ def test_what_never_fits_leaves_what_runs_alone(works: RunningLab) -> None:
     assert (answer.status_code, answer.json()["errorCode"]) == (403, "Stoker.00008")
     assert works.inside(ref) == before
     works.stop(ref)
+
+
+# What is suggested
+
+
+def test_every_edit_that_is_suggested_can_be_made_by_whom_it_is_suggested_to(queue: QueueLab) -> None:
+    workspace = queue.add_workspace(member="member", manager="manager")
+    queue.add_quota(workspace, "4")
+    queue.submit("manager", workspaceId=workspace, gpu="4", priority=1)
+    queue.clock.advance(seconds=1)
+    waiting = queue.submit(workspaceId=workspace, gpu="2")
+
+    def suggested(as_: str) -> list[dict[str, Any]]:
+        told = queue.get(f"/api/stoker/v1/workloads/{waiting}/explain", as_=as_)
+        return [edit["patch"] for edit in told.json()["edits"]]
+
+    assert suggested("member") == [{"preemptible": True}]
+    assert suggested("manager") == [{"preemptible": True}, {"priority": 2}]
+    patched(queue, waiting, **suggested("member")[0])
+    assert queue.get(f"/api/stoker/v1/workloads/{waiting}/explain", as_="member").json()["edits"] == []

@@ -122,6 +122,35 @@ def test_an_explanation_ends_with_commands_to_type(stoker: RunStoker) -> None:
     assert json.loads(stoker("explain", A, "--json", server=server).stdout) == explanation
 
 
+@pytest.mark.parametrize(
+    ("patch", "flags"),
+    [
+        ({"preemptible": True}, ["--preemptible"]),
+        ({"specifiedNodes": []}, ["--any-node"]),
+        ({"priority": 1}, ["--priority", "1"]),
+        ({"replica": 2}, ["--replicas", "2"]),
+        ({"gpu": "500m"}, ["--gpu", "500m"]),
+        ({"cpu": "2"}, ["--cpu", "2"]),
+        ({"memory": "3Gi"}, ["--memory", "3Gi"]),
+    ],
+)
+def test_every_edit_is_a_command_that_sends_it(stoker: RunStoker, patch: dict[str, object], flags: list[str]) -> None:
+    explanation = {
+        "workloadId": A,
+        "phase": "Pending",
+        "reason": {"code": "no_room", "sentence": "There is no room."},
+        "order": 1,
+        "ahead": {},
+        "blocking": [],
+        "edits": [{"sentence": "Do it.", "patch": patch}],
+    }
+    server = known(**{f"GET /workloads/{A}/explain": (200, explanation), f"PATCH {SAFE}/{A}": (204, None)})
+    words = stoker("explain", A, server=server).stdout.splitlines()[-1].split()
+    assert words == ["stoker", "patch", A, *flags]
+    assert stoker(*words[1:], server=server).exit_code == 0
+    assert server.bodies() == [patch]
+
+
 def test_a_patch_sends_what_is_given(stoker: RunStoker) -> None:
     server = known(**{f"PATCH {SAFE}/{A}": (204, None)})
     words = ("--priority", "1", "--replicas", "2", "--timeout", "1h", "-e", "A=1", "--unset-env", "B", "--script", "x")

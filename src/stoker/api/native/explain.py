@@ -37,7 +37,7 @@ class BlockingView(Struct, frozen=True, rename="camel"):
 
 
 class EditView(Struct, frozen=True):
-    """`patch` is the body of a PATCH that does it; empty where only a new submission can."""
+    """`patch` is the body of a PATCH that does it."""
 
     sentence: str
     patch: dict[str, Any]
@@ -93,6 +93,8 @@ def patch_of(suggestion: Suggestion) -> dict[str, Any]:
     patch: dict[str, Any] = {}
     if suggestion.any_node:
         patch["specifiedNodes"] = []
+    if suggestion.preemptible is not None:
+        patch["preemptible"] = suggestion.preemptible
     if suggestion.priority is not None:
         patch["priority"] = priority_of(suggestion.priority)
     if suggestion.replicas is not None:

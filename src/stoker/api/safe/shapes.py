@@ -72,6 +72,7 @@ class CreateWorkload(Body, frozen=True, kw_only=True):
 
 class PatchWorkload(Body, frozen=True, kw_only=True):
     priority: Priority | UnsetType = UNSET
+    preemptible: bool | UnsetType = UNSET
     replica: Replica | UnsetType = UNSET
     cpu: Quantity | UnsetType = UNSET
     gpu: Quantity | UnsetType = UNSET

@@ -78,6 +78,7 @@ def edit_of(body: PatchWorkload) -> WorkloadEdit:
     return WorkloadEdit(
         description=body.description,
         priority=UNSET if body.priority is UNSET else PRIORITIES[body.priority],
+        preemptible=body.preemptible,
         timeout_seconds=body.timeout,
         max_retry=body.max_retry,
         image=body.image,

@@ -16,8 +16,12 @@ if TYPE_CHECKING:
 COLUMNS = (Column("Id", "workloadId"), Column("Phase", "phase"), Column("Why", "reason.sentence"))
 UNITS = {"gpu": "GPUs", "cpu": "CPUs", "memory": "of memory"}
 FLAGS = {"replica": "--replicas", "maxRetry": "--max-retry", "specifiedNodes": "--node"}
+WITHOUT_VALUE = {
+    ("specifiedNodes", False): "--any-node",
+    ("preemptible", True): "--preemptible",
+    ("preemptible", False): "--not-preemptible",
+}
 HIDDEN = "(one you may not see)"
-ANEW = "(by a new submission)"
 
 
 @click.command("explain")
@@ -57,7 +61,7 @@ def _show(explanation: "Explanation") -> None:
         click.echo("\nWhat would help:")
         for edit in explanation.edits:
             click.echo(f"  {printable(edit.sentence)}")
-            click.echo(f"    {as_command(name, edit) if edit.patch else ANEW}")
+            click.echo(f"    {as_command(name, edit)}")
 
 
 def as_command(workload_id: str, edit: "Edit") -> str:
@@ -65,6 +69,9 @@ def as_command(workload_id: str, edit: "Edit") -> str:
     words: list[str] = []
     for field, value in edit.patch.items():
         flag = FLAGS.get(field, f"--{field}")
+        if value == [] or isinstance(value, bool):
+            words.append(WITHOUT_VALUE[field, bool(value)])
+            continue
         for each in value if isinstance(value, list) else [value]:
             words += [flag, shlex.quote(str(each))]
     return typed("patch", workload_id, *words)

@@ -17,6 +17,9 @@ from stoker.cli.when import Seconds
 @click.command("patch")
 @click.argument("workload", required=False)
 @click.option("--priority", type=click.IntRange(0, 2), help="0 normal, 1 high, 2 highest.")
+@click.option(
+    "--preemptible/--not-preemptible", default=None, help="Whether it may borrow quota, and may be preempted."
+)
 @click.option("--replicas", type=click.IntRange(min=1), help="How many at once.")
 @click.option("--cpu", metavar="QUANTITY", help="CPU cores per replica.")
 @click.option("--gpu", metavar="QUANTITY", help="GPUs per replica.")
@@ -30,6 +33,7 @@ from stoker.cli.when import Seconds
 @click.option("--env", "-e", metavar="NAME[=VALUE]", multiple=True, help="Variable; without a value, the one set here.")
 @click.option("--unset-env", metavar="NAME", multiple=True, help="Take this variable away.")
 @click.option("--node", "nodes", metavar="NAME", multiple=True, help="One replica on this node; can be repeated.")
+@click.option("--any-node", is_flag=True, help="Forget the nodes that were named.")
 @reaches_server
 def command(
     workload: str | None,
@@ -38,19 +42,26 @@ def command(
     env: tuple[str, ...],
     unset_env: tuple[str, ...],
     nodes: tuple[str, ...],
+    any_node: bool,
     replicas: int | None,
     **fields: Any,
 ) -> None:
     """Change a workload that has not ended, by id or name.
 
-    Description, priority, timeout and retries change in place. For anything else the pods of one that runs are
-    replaced.
+    Description, priority, preemptible, timeout and retries change in place. For anything else the pods of one that
+    runs are replaced.
+
+    \b
+    stoker patch train --priority 1 --timeout 2h
+    stoker patch train --gpu 4 -e EPOCHS=20 --unset-env DEBUG
     """
     changed = [script, script_file, replicas, *fields.values()]
-    if not any((env, unset_env, nodes)) and all(value is None for value in changed):
+    if not any((env, unset_env, nodes, any_node)) and all(value is None for value in changed):
         raise click.UsageError("Say what to change, for example --priority 1.")
     if script is not None and script_file is not None:
         raise click.UsageError("Say what to run once: by --script or by --script-file.")
+    if nodes and any_node:
+        raise click.UsageError("Say one of --node and --any-node.")
     text = text_of(script_file) if script_file else script
     variables: dict[str, str | None] = {**pairs(env, from_environment=True), **dict.fromkeys(unset_env)}
     client = connect()
@@ -61,6 +72,6 @@ def command(
         replica=given(replicas),
         entry_point=UNSET if text is None else text.encode(),
         env=variables or UNSET,
-        specified_nodes=nodes or UNSET,
+        specified_nodes=nodes if nodes or any_node else UNSET,
     )
     say(f"Changed {workload_id}.\nNext: {typed('describe', workload_id)}")
