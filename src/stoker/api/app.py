@@ -22,6 +22,7 @@ from stoker.api.metrics import Metrics
 from stoker.api.openapi import document
 from stoker.api.routing import Route, Router
 from stoker.api.sockets import Sockets
+from stoker.api.streams import OpenStreams, Stream
 from stoker.domain.errors import ErrorCode, StokerError
 from stoker.domain.permissions import RULES, Actor, Who
 from stoker.services.authentication import Origin
@@ -59,6 +60,7 @@ class Api:
         self._settings = services.settings
         self._metrics = metrics
         self._sockets = Sockets(services)
+        self._streams = OpenStreams(self._settings.stream_limit)
         self._per_key = RateLimit(self._settings.key_rate_limit)
         self._per_address = RateLimit(self._settings.address_rate_limit)
 
@@ -80,6 +82,9 @@ class Api:
             await response(scope, receive, send)
         except ClientDisconnect:
             self._finish(exchange, 499)
+        except StokerError as error:  # after the answer had begun: the connection is closed before its end
+            log.warning("an answer was broken off: %s", error.message, extra={"trace_id": trace_id})
+            self._finish(exchange, STATUS[error.code])
         else:
             self._finish(exchange, response.status_code)
         finally:
@@ -135,7 +140,7 @@ class Api:
             seconds = f"{self._settings.request_timeout_seconds:g}"
             message = f"The request took longer than {seconds} s and was given up."
             raise StokerError(ErrorCode.BACKEND_DOWN, message, hint="Try again, or ask for less.") from None
-        return self._succeeded(exchange, endpoint, result, call.headers)
+        return await self._succeeded(exchange, endpoint, result, call.headers)
 
     def _routed(self, request: Request) -> tuple[Route, list[str]]:
         raw_path: bytes = request.scope["raw_path"].partition(b"?")[0]
@@ -182,11 +187,13 @@ class Api:
             parts.append(chunk)
         return b"".join(parts)
 
-    def _succeeded(
+    async def _succeeded(
         self, exchange: Exchange, endpoint: Endpoint, result: Any, headers: list[tuple[str, str]]
     ) -> Response:
         if isinstance(result, Response):
             response = result
+        elif isinstance(result, Stream):
+            response = await self._streams.response(result, exchange.actor)
         elif endpoint.status == 204:
             response = Response(status_code=204)
         else:

@@ -91,6 +91,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     result: Any
     status: int
     media_type: str
+    also: str
     example: Any
     body_example: Any
     errors: tuple[ErrorCode, ...]
@@ -121,6 +122,7 @@ def endpoint(
     result: Any = None,
     status: int = 200,
     media_type: str = "application/json",
+    also: str = "",
     example: Any = None,
     body_example: Any = None,
     errors: tuple[ErrorCode, ...] = (),
@@ -130,7 +132,7 @@ def endpoint(
     """Make the function below a row of the table.
 
     `creates` lets it take an Idempotency-Key; `partly` is what it says when only some of many could be done;
-    `result` is given where the function makes the response itself.
+    `result` is given where the function makes the response itself; `also` is another form that it may have.
     """
 
     def declare(handler: Handler) -> Endpoint:
@@ -145,6 +147,7 @@ def endpoint(
             result=result or get_type_hints(handler).get("return"),
             status=status,
             media_type=media_type,
+            also=also,
             example=example,
             body_example=body_example,
             errors=errors,

@@ -24,7 +24,7 @@ from stoker.client.workload_shapes import (
 )
 
 SCHEMAS = "/schemas"
-EVENTS_QUIET_SECONDS = 30.0
+QUIET_SECONDS = 30.0
 """The server sends a sign of life more often than this."""
 
 
@@ -153,7 +153,12 @@ class Workloads(Resource[F]):
         """The last lines of a pod; they stay when it has ended."""
         ...
 
-    @stream("/workloads/{name}/pods/{pod}/logs", base=SAFE, fixed={"follow": "true", "timestamps": "true"})
+    @stream(
+        "/workloads/{name}/pods/{pod}/logs",
+        base=SAFE,
+        fixed={"follow": "true", "timestamps": "true"},
+        quiet_seconds=QUIET_SECONDS,
+    )
     def follow_logs(
         self,
         name: str,
@@ -190,7 +195,7 @@ class Workloads(Resource[F]):
         """Why it stands where it does, and what would help."""
         ...
 
-    @stream("/events", quiet_seconds=EVENTS_QUIET_SECONDS)
+    @stream("/events", quiet_seconds=QUIET_SECONDS)
     def events(self, *, workload: str = "", after: int | None = None) -> WorkloadEvent:
         """Changes as they happen, after one of them or from now on. It does not end."""
         ...

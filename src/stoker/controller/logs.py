@@ -20,6 +20,8 @@ from stoker.store.log_chunks import Chunk
 AT_ONCE = 5_000
 CHUNK_BYTES = 256 * 1024
 CHUNK_AGE_MS = 15_000
+STAMP_BYTES = 15
+"""The time of a line and its end are kept too: empty lines fill a chunk as others do."""
 SWEEP_SECONDS = 5.0
 
 log = logging.getLogger("stoker.logs")
@@ -107,7 +109,7 @@ class LogCollector:
             if not found:
                 return
             tail.lines += found
-            tail.bytes += sum(len(line.text) for line in found)
+            tail.bytes += sum(len(line.text) + STAMP_BYTES for line in found)
             tail.position = found[-1].position
             if tail.bytes >= CHUNK_BYTES:
                 await self._write(tail)

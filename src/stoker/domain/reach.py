@@ -37,12 +37,14 @@ class Terminal(Protocol):
         ...
 
 
-class Reach(Protocol):
-    """Through to the engine of a cluster. A pod that is no longer held is NOT_FOUND."""
-
+class LogSource(Protocol):
     async def tail(self, cluster_id: str, pod_uid: str, position: int, limit: int) -> list[LogLine]:
         """What was printed since; nothing when the pod is not held any more."""
         ...
+
+
+class Reach(LogSource, Protocol):
+    """Through to the engine of a cluster. A pod that is no longer held is NOT_FOUND."""
 
     async def shells(self, cluster_id: str, pod_uid: str) -> list[str]: ...
 

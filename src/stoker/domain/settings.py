@@ -92,6 +92,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             description="Requests a second per remote address; 0 means no limit. Loopback is never limited.",
         ),
     ] = 1000
+    stream_limit: Annotated[
+        int, Meta(ge=1, le=1_000_000, description="Logs and events that one user may read at the same time.")
+    ] = 200
     trusted_proxies: Annotated[
         tuple[str, ...], Meta(description="Address ranges (CIDR) of proxies whose X-Forwarded-For is believed.")
     ] = ()

@@ -17,7 +17,7 @@ from typing import Any, Unpack
 from unittest import mock
 
 import httpx
-from starlette.types import Message
+from starlette.types import Message, Scope
 from tests.api.lab import SAFE, How, Lab, StoppedClock
 from tests.contract.safe.promises import ENDED, Contract, check_detail
 
@@ -150,15 +150,10 @@ class QueueLab(Lab):
         quota = self.patch(f"/api/stoker/v1/workspaces/{workspace}", as_="admin", json={"quota": {"gpu": gpu}})
         assert quota.status_code == 200, quota.text
 
-    @contextlib.asynccontextmanager
-    async def stream(self, path: str, as_: str = "admin", last_event: int | None = None) -> AsyncIterator["Stream"]:
-        """An answer that is read while it comes."""
-        stream = Stream()
+    def scope(self, path: str, as_: str) -> Scope:
+        """A GET as the server hands it to the application."""
         raw, _, query = path.partition("?")
-        headers = [(b"host", b"127.0.0.1:8080"), (b"authorization", f"Bearer {self.keys[as_]}".encode())]
-        if last_event is not None:
-            headers.append((b"last-event-id", str(last_event).encode()))
-        scope = {
+        return {
             "type": "http",
             "http_version": "1.1",
             "method": "GET",
@@ -167,10 +162,18 @@ class QueueLab(Lab):
             "raw_path": raw.encode(),
             "query_string": query.encode(),
             "root_path": "",
-            "headers": headers,
+            "headers": [(b"host", b"127.0.0.1:8080"), (b"authorization", f"Bearer {self.keys[as_]}".encode())],
             "server": ("127.0.0.1", 8080),
             "client": ("127.0.0.1", 40000),
         }
+
+    @contextlib.asynccontextmanager
+    async def stream(self, path: str, as_: str = "admin", last_event: int | None = None) -> AsyncIterator["Stream"]:
+        """An answer that is read while it comes."""
+        stream = Stream()
+        scope = self.scope(path, as_)
+        if last_event is not None:
+            scope["headers"].append((b"last-event-id", str(last_event).encode()))
         task = asyncio.create_task(self.app(scope, stream.receive, stream.send))
         try:
             async with asyncio.timeout(PATIENCE):

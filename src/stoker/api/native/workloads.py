@@ -4,12 +4,12 @@ from collections.abc import AsyncIterator
 from typing import Annotated
 
 from msgspec import Meta, Struct
-from starlette.responses import Response, StreamingResponse
 
 from stoker.api.endpoint import Call, endpoint
 from stoker.api.families import NATIVE, STATUS, encode
 from stoker.api.native.shapes import Time
 from stoker.api.params import Params
+from stoker.api.streams import EVENT_STREAM, KEEP_ALIVE, Stream
 from stoker.api.times import optional_instant
 from stoker.domain.clock import rfc3339
 from stoker.domain.errors import ErrorCode, StokerError
@@ -17,7 +17,6 @@ from stoker.domain.permissions import Action
 from stoker.services.events import Event
 from stoker.services.logs import SearchQuery
 
-EVENT_STREAM = "text/event-stream"
 Ref = Annotated[str, Meta(min_length=1, max_length=100, description="Workload ID or uid.")]
 
 
@@ -87,13 +86,13 @@ async def resume_workload(call: Call[WorkloadPath]) -> None:
     media_type=EVENT_STREAM,
     errors=(ErrorCode.NOT_FOUND,),
 )
-async def follow_events(call: Call[EventParams]) -> Response:
+async def follow_events(call: Call[EventParams]) -> Stream:
     """Every change of a workload the caller can see, as server-sent events. `Last-Event-ID` goes on after it."""
     sent = call.request.headers.get("last-event-id", "")
     after = int(sent) if sent.isascii() and sent.isdigit() and len(sent) < 19 else call.params.after
     events = call.services.events.follow(call.actor, call.params.workload, after, call.renewed)
     first = await anext(events)
-    return StreamingResponse(_stream(first, events), media_type=EVENT_STREAM, headers={"Cache-Control": "no-store"})
+    return Stream(_stream(first, events))
 
 
 @endpoint(
@@ -124,7 +123,7 @@ async def _stream(first: Event | None, events: AsyncIterator[Event | None]) -> A
 
 def _shown(event: Event | None) -> bytes:
     if event is None:
-        return b": keep-alive\n\n"
+        return KEEP_ALIVE
     change = event.change
     view = EventView(
         change.seq,

@@ -5,21 +5,20 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Annotated
 
 from msgspec import Meta, Struct
-from starlette.responses import Response, StreamingResponse
 
 from stoker.api.endpoint import Call, endpoint
 from stoker.api.families import SAFE, encode
 from stoker.api.params import Params
 from stoker.api.safe.shapes import ServicePort, ServiceView
 from stoker.api.safe.workloads import WorkloadPath
+from stoker.api.streams import EVENT_STREAM, KEEP_ALIVE, Stream
 from stoker.domain.clock import rfc3339
 from stoker.domain.errors import StokerError, bad_request
 from stoker.domain.permissions import Action
-from stoker.services.logs import LogQuery
+from stoker.services.log_reader import Line, LogQuery
 
-EVENT_STREAM = "text/event-stream"
 RECHECK_SECONDS = 5.0
-NO_STORE = {"Cache-Control": "no-store"}
+QUIET_SECONDS = 10.0
 
 
 class PodPath(Params, frozen=True, kw_only=True, rename="camel"):
@@ -62,8 +61,9 @@ class ContainersAnswer(Struct, frozen=True):
     action=Action.WORKLOAD_READ,
     params=LogParams,
     result=LogAnswer,
+    also=EVENT_STREAM,
 )
-async def read_logs(call: Call[LogParams]) -> LogAnswer | Response:
+async def read_logs(call: Call[LogParams]) -> Stream:
     """What a pod printed; kept after it has ended. With `follow` each line is one event."""
     asked = call.params
     if asked.container:
@@ -73,13 +73,11 @@ async def read_logs(call: Call[LogParams]) -> LogAnswer | Response:
     since = 0 if asked.since_seconds is None else call.services.clock.now() - asked.since_seconds * 1000
     query = LogQuery(tail=asked.tail_lines, since=since, text=asked.grep, attempt=asked.attempt)
     if asked.follow:
-        lines = await call.services.logs.follow(call.actor, asked.name, asked.pod_id, query)
-        return StreamingResponse(
-            _events(lines, asked.timestamps, lambda: _recheck(call)), media_type=EVENT_STREAM, headers=NO_STORE
-        )
+        found = await call.services.logs.follow(call.actor, asked.name, asked.pod_id, query)
+        return Stream(_events(found.lines, asked.timestamps, lambda: _recheck(call)))
     found = await call.services.logs.read(call.actor, asked.name, asked.pod_id, query)
-    shown = [_line(at, text, asked.timestamps) for at, text in found.lines]
-    return LogAnswer(found.workload.slug, found.pod.name, found.workload.namespace, shown)
+    answer = LogAnswer(found.workload.slug, found.pod.name, found.workload.namespace, [])
+    return Stream(_answer(answer, found.lines, asked.timestamps), "application/json")
 
 
 @endpoint(
@@ -108,17 +106,27 @@ async def _recheck(call: Call[LogParams]) -> None:
     await call.services.workloads.read(await call.renewed(), call.params.name)
 
 
+async def _answer(answer: LogAnswer, batches: AsyncIterator[list[Line]], timestamps: bool) -> AsyncIterator[bytes]:
+    """The answer with its lines, which are its last field."""
+    piece = encode(answer).removesuffix(b"]}")
+    async for lines in batches:
+        yield piece + encode([_line(at, text, timestamps) for at, text in lines])[1:-1]
+        piece = b","
+    yield (b"" if piece == b"," else piece) + b"]}"
+
+
 async def _events(
-    batches: AsyncIterator[list[tuple[int, str]]], timestamps: bool, recheck: Callable[[], Awaitable[None]]
+    batches: AsyncIterator[list[Line]], timestamps: bool, recheck: Callable[[], Awaitable[None]]
 ) -> AsyncIterator[bytes]:
-    checked = time.monotonic()
+    checked = told = time.monotonic()
     try:
         async for lines in batches:
             if time.monotonic() - checked > RECHECK_SECONDS:
                 await recheck()
                 checked = time.monotonic()
-            if lines:
-                yield b"".join(_event(_line(at, text, timestamps)) for at, text in lines)
+            if lines or time.monotonic() - told > QUIET_SECONDS:
+                told = time.monotonic()
+                yield b"".join(_event(_line(at, text, timestamps)) for at, text in lines) or KEEP_ALIVE
     except StokerError as error:
         yield b"event: error\ndata: %b\n\n" % encode(SAFE.failure(error, 500, ""))
         return

@@ -96,6 +96,10 @@ def _kept(client: "Stoker", detail: "WorkloadDetail", choice: "LogChoice") -> "l
                 timestamps=True,
                 attempt=attempt,
             )
+            if len(found.logs) == MOST:
+                click.echo(
+                    f"These are the last {MOST} lines of {pod.pod_id}; --since or --grep shows others.", err=True
+                )
             outputs += (Output(pod.pod_id, attempt, LogLine.stamped(text)) for text in found.logs)
     return _in_order(outputs) if len(detail.pods) > 1 else outputs
 
