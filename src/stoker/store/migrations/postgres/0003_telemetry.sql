@@ -2,11 +2,12 @@
 CREATE TABLE roster (
     id BIGINT PRIMARY KEY,
     cluster_id TEXT COLLATE "C" NOT NULL REFERENCES cluster (id),
+    sha256 TEXT COLLATE "C" NOT NULL,
     created_at BIGINT NOT NULL,
     gpus BIGINT NOT NULL,
     body BYTEA NOT NULL
 );
-CREATE INDEX roster_of_cluster ON roster (cluster_id, id);
+CREATE UNIQUE INDEX roster_of_cluster ON roster (cluster_id, sha256);
 
 CREATE TABLE sample_tick (
     cluster_id TEXT COLLATE "C" NOT NULL,
@@ -15,18 +16,29 @@ CREATE TABLE sample_tick (
     data BYTEA NOT NULL,
     PRIMARY KEY (cluster_id, at)
 );
+CREATE INDEX sample_tick_age ON sample_tick (at);
 
-CREATE TABLE sample_chunk (
+CREATE TABLE sample_segment (
+    id BIGINT PRIMARY KEY,
     cluster_id TEXT COLLATE "C" NOT NULL,
     hour_at BIGINT NOT NULL,
     roster_id BIGINT NOT NULL,
+    ticks BIGINT NOT NULL,
+    times BYTEA NOT NULL,
+    chunk_gpus BIGINT NOT NULL,
+    sealed_at BIGINT
+);
+CREATE INDEX sample_segment_of_cluster ON sample_segment (cluster_id, hour_at, roster_id);
+CREATE INDEX sample_segment_open ON sample_segment (cluster_id) WHERE sealed_at IS NULL;
+CREATE INDEX sample_segment_age ON sample_segment (hour_at);
+
+CREATE TABLE sample_chunk (
+    segment_id BIGINT NOT NULL REFERENCES sample_segment (id) ON DELETE CASCADE,
     first_gpu BIGINT NOT NULL,
     gpus BIGINT NOT NULL,
-    ticks BIGINT NOT NULL,
     data BYTEA NOT NULL,
-    PRIMARY KEY (cluster_id, hour_at, roster_id, first_gpu)
+    PRIMARY KEY (segment_id, first_gpu)
 );
-CREATE INDEX sample_chunk_age ON sample_chunk (hour_at);
 
 CREATE TABLE live_view (
     cluster_id TEXT COLLATE "C" NOT NULL,

@@ -2,11 +2,12 @@
 CREATE TABLE roster (
     id INTEGER PRIMARY KEY,
     cluster_id TEXT NOT NULL REFERENCES cluster (id),
+    sha256 TEXT NOT NULL,
     created_at INTEGER NOT NULL,
     gpus INTEGER NOT NULL,
     body BLOB NOT NULL
 ) STRICT;
-CREATE INDEX roster_of_cluster ON roster (cluster_id, id);
+CREATE UNIQUE INDEX roster_of_cluster ON roster (cluster_id, sha256);
 
 CREATE TABLE sample_tick (
     cluster_id TEXT NOT NULL,
@@ -15,18 +16,29 @@ CREATE TABLE sample_tick (
     data BLOB NOT NULL,
     PRIMARY KEY (cluster_id, at)
 ) STRICT;
+CREATE INDEX sample_tick_age ON sample_tick (at);
 
-CREATE TABLE sample_chunk (
+CREATE TABLE sample_segment (
+    id INTEGER PRIMARY KEY,
     cluster_id TEXT NOT NULL,
     hour_at INTEGER NOT NULL,
     roster_id INTEGER NOT NULL,
+    ticks INTEGER NOT NULL,
+    times BLOB NOT NULL,
+    chunk_gpus INTEGER NOT NULL,
+    sealed_at INTEGER
+) STRICT;
+CREATE INDEX sample_segment_of_cluster ON sample_segment (cluster_id, hour_at, roster_id);
+CREATE INDEX sample_segment_open ON sample_segment (cluster_id) WHERE sealed_at IS NULL;
+CREATE INDEX sample_segment_age ON sample_segment (hour_at);
+
+CREATE TABLE sample_chunk (
+    segment_id INTEGER NOT NULL REFERENCES sample_segment (id) ON DELETE CASCADE,
     first_gpu INTEGER NOT NULL,
     gpus INTEGER NOT NULL,
-    ticks INTEGER NOT NULL,
     data BLOB NOT NULL,
-    PRIMARY KEY (cluster_id, hour_at, roster_id, first_gpu)
+    PRIMARY KEY (segment_id, first_gpu)
 ) STRICT;
-CREATE INDEX sample_chunk_age ON sample_chunk (hour_at);
 
 CREATE TABLE live_view (
     cluster_id TEXT NOT NULL,

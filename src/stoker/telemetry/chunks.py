@@ -1,0 +1,168 @@
+"""Readings as bytes: whole numbers in fine steps, each metric packed by itself.
+
+What comes back is what went in, rounded to its step; a missing value stays missing. Along time only differences are
+kept, and bytes of one weight lie together, because that is what compresses.
+"""
+
+import threading
+from collections.abc import Iterable, Mapping
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+from zstandard import ZstdCompressor, ZstdDecompressor
+
+from stoker.domain.readings import Metric
+from stoker.store.samples import Chunk, Packed
+
+CHUNK_GPUS = 128
+"""How many GPUs of adjacent nodes are packed together: few enough that one of them is quickly read."""
+LEVEL = 1
+MIB = 1 << 20
+
+Columns = Mapping[Metric, NDArray[np.floating]]
+"""For each metric an array [gpu, tick], or [gpu] for one tick; NaN where there is no reading."""
+Rows = slice | NDArray[np.integer]
+
+
+class Scale(Struct, frozen=True):
+    """How a metric is kept: how many steps one unit has, and in which whole numbers. The lowest means missing."""
+
+    steps: float
+    whole: np.dtype
+    real: np.dtype
+
+    @property
+    def missing(self) -> int:
+        return int(np.iinfo(self.whole).min)
+
+
+SCALES = {
+    Metric.UTILIZATION: Scale(10_000, np.dtype(np.int16), np.dtype(np.float32)),
+    Metric.MEMORY_USED: Scale(1 / MIB, np.dtype(np.int32), np.dtype(np.float64)),
+    Metric.POWER: Scale(10, np.dtype(np.int32), np.dtype(np.float32)),
+    Metric.TEMPERATURE: Scale(10, np.dtype(np.int16), np.dtype(np.float32)),
+}
+
+
+class _Frames(Struct, frozen=True, array_like=True):
+    gpus: int
+    ticks: int
+    metrics: dict[str, bytes]
+
+
+_decoder = msgspec.msgpack.Decoder(_Frames)
+_encode = msgspec.msgpack.Encoder().encode
+_local = threading.local()
+
+
+def encode_tick(values: Columns) -> bytes:
+    """Arrays [gpu] of one moment."""
+    return encode_chunk({metric: array[:, np.newaxis] for metric, array in values.items()})
+
+
+def decode_tick(data: bytes, metrics: Iterable[Metric] = tuple(Metric)) -> dict[Metric, NDArray[np.floating]]:
+    """Arrays [gpu], NaN where there was no reading; a metric that was not kept is all NaN."""
+    return {metric: array[:, 0] for metric, array in decode_chunk(data, metrics).items()}
+
+
+def encode_chunk(values: Columns) -> bytes:
+    """Arrays [gpu, tick] of some GPUs over some ticks."""
+    return pack({metric: to_whole(metric, array) for metric, array in values.items()})
+
+
+def decode_chunk(
+    data: bytes, metrics: Iterable[Metric] = tuple(Metric), rows: Rows = slice(None)
+) -> dict[Metric, NDArray[np.floating]]:
+    """Arrays [gpu, tick] of these GPUs of the chunk."""
+    return {metric: to_real(metric, array) for metric, array in unpack(data, metrics, rows).items()}
+
+
+def encode_hour(ats: NDArray[np.int64], values: Columns) -> Packed:
+    """Arrays [gpu, tick] of a whole roster, cut into chunks."""
+    return pack_hour(ats, {metric: to_whole(metric, array) for metric, array in values.items()})
+
+
+def pack_hour(ats: NDArray[np.int64], steps: Mapping[Metric, NDArray[np.signedinteger]]) -> Packed:
+    """The same of whole numbers."""
+    gpus = len(next(iter(steps.values())))
+    chunks = [
+        Chunk(first, min(CHUNK_GPUS, gpus - first), pack({m: s[first : first + CHUNK_GPUS] for m, s in steps.items()}))
+        for first in range(0, gpus, CHUNK_GPUS)
+    ]
+    return Packed(len(ats), encode_times(ats), CHUNK_GPUS, chunks)
+
+
+def encode_times(ats: NDArray[np.int64]) -> bytes:
+    return _zstd()[0].compress(np.diff(ats.astype("<i8"), prepend=0).astype("<i8").tobytes())
+
+
+def decode_times(data: bytes) -> NDArray[np.int64]:
+    return np.cumsum(np.frombuffer(_zstd()[1].decompress(data), "<i8"), dtype=np.int64)
+
+
+def to_whole(metric: Metric, values: NDArray[np.floating]) -> NDArray[np.signedinteger]:
+    """Steps; what lies outside of the whole numbers is the nearest of them."""
+    scale = SCALES[metric]
+    limits = np.iinfo(scale.whole)
+    steps = np.rint(np.asarray(values, np.float64) * scale.steps)
+    np.clip(steps, limits.min + 1, limits.max, out=steps)
+    np.copyto(steps, limits.min, where=np.isnan(steps))
+    return steps.astype(scale.whole)
+
+
+def to_real(metric: Metric, steps: NDArray[np.signedinteger]) -> NDArray[np.floating]:
+    scale = SCALES[metric]
+    values = np.divide(steps, scale.steps, dtype=np.float64).astype(scale.real, copy=False)
+    np.copyto(values, np.nan, where=steps == scale.missing)
+    return values
+
+
+def pack(steps: Mapping[Metric, NDArray[np.signedinteger]]) -> bytes:
+    """Arrays [gpu, tick] of whole numbers, all of the same shape."""
+    compressor = _zstd()[0]
+    gpus, ticks = next(iter(steps.values())).shape
+    return _encode(
+        _Frames(gpus, ticks, {metric: compressor.compress(_shuffled(array)) for metric, array in steps.items()})
+    )
+
+
+def unpack(
+    data: bytes, metrics: Iterable[Metric] = tuple(Metric), rows: Rows = slice(None)
+) -> dict[Metric, NDArray[np.signedinteger]]:
+    """Arrays [gpu, tick] of whole numbers of these GPUs."""
+    packed = _decoder.decode(data)
+    decompressor = _zstd()[1]
+    found: dict[Metric, NDArray[np.signedinteger]] = {}
+    for metric in metrics:
+        scale = SCALES[metric]
+        if metric in packed.metrics:
+            width = scale.whole.itemsize
+            planes = np.frombuffer(decompressor.decompress(packed.metrics[metric]), np.uint8)
+            found[metric] = _unshuffled(planes.reshape(width, packed.gpus, packed.ticks)[:, rows], scale.whole)
+        else:
+            shape = np.empty((packed.gpus, packed.ticks), bool)[rows].shape
+            found[metric] = np.full(shape, scale.missing, scale.whole)
+    return found
+
+
+def _shuffled(steps: NDArray[np.signedinteger]) -> bytes:
+    """Differences along time, which wrap, as planes of bytes."""
+    little = steps.dtype.newbyteorder("<")
+    change = np.array(steps, little, order="C")
+    change[:, 1:] -= steps[:, :-1]
+    return np.moveaxis(change.view(np.uint8).reshape(*change.shape, little.itemsize), -1, 0).tobytes()
+
+
+def _unshuffled(planes: NDArray[np.uint8], whole: np.dtype) -> NDArray[np.signedinteger]:
+    little = whole.newbyteorder("<")
+    change = np.ascontiguousarray(np.moveaxis(planes, 0, -1)).view(little)[..., 0]
+    return np.cumsum(change, axis=1, dtype=whole)
+
+
+def _zstd() -> tuple[ZstdCompressor, ZstdDecompressor]:
+    """One of each for every thread: they cannot be shared, and making them costs more than using them."""
+    if not hasattr(_local, "zstd"):
+        _local.zstd = (ZstdCompressor(level=LEVEL), ZstdDecompressor())
+    return _local.zstd

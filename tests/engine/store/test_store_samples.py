@@ -1,0 +1,67 @@
+"""Ticks, segments and live views on both databases."""
+
+from tests.conftest import LoopRun
+
+from stoker.domain.identity import Cluster
+from stoker.domain.live import Part
+from stoker.store import clusters, live_views, samples
+from stoker.store.base import Store
+from stoker.store.samples import Chunk, Packed
+
+HOUR = 3_600_000
+PACKED = Packed(2, b"times", 128, [Chunk(0, 128, b"first"), Chunk(128, 3, b"second")])
+
+
+def add_cluster(store: Store, loop_run: LoopRun) -> None:
+    loop_run(store.write(lambda tx: clusters.add(tx, Cluster("c", "local", "local", "", 0))))
+
+
+def test_the_same_gpus_have_the_same_roster_also_after_others(store: Store, loop_run: LoopRun) -> None:
+    add_cluster(store, loop_run)
+    numbers = [
+        loop_run(store.write(lambda tx, b=body: samples.roster_for(tx, "c", b, 1, 0))) for body in (b"a", b"b", b"a")
+    ]
+    assert numbers[0] == numbers[2] != numbers[1]
+    assert loop_run(store.read(lambda tx: samples.roster(tx, numbers[1]))) == b"b"
+
+
+def test_a_tick_that_is_written_twice_is_there_once(store: Store, loop_run: LoopRun) -> None:
+    for data in (b"first", b"again"):
+        loop_run(store.write(lambda tx, d=data: samples.add_tick(tx, "c", 15_000, 1, d)))
+    loop_run(store.write(lambda tx: samples.add_tick(tx, "other", 15_000, 1, b"")))
+    found = loop_run(store.read(lambda tx: samples.ticks(tx, "c", 0, HOUR)))
+    assert [(tick.at, tick.data) for tick in found] == [(15_000, b"first")]
+    assert loop_run(store.read(lambda tx: samples.ticks(tx, "c", 0, 15_000))) == []
+
+
+def test_a_segment_counts_once_it_is_sealed(store: Store, loop_run: LoopRun) -> None:
+    number = loop_run(store.write(lambda tx: samples.begin_segment(tx, "c", HOUR, 1, PACKED)))
+    loop_run(store.write(lambda tx: samples.add_to_segment(tx, number, PACKED.chunks)))
+    assert loop_run(store.read(lambda tx: samples.segments(tx, "c", 0, 9 * HOUR))) == []
+    loop_run(store.write(lambda tx: samples.seal_segment(tx, number, 7)))
+    (segment,) = loop_run(store.read(lambda tx: samples.segments(tx, "c", HOUR, HOUR + 1)))
+    assert (segment.ticks, segment.times, segment.sealed_at) == (2, b"times", 7)
+    assert loop_run(store.read(lambda tx: samples.chunks(tx, number))) == PACKED.chunks
+    assert loop_run(store.read(lambda tx: samples.chunks(tx, number, 128, 129))) == [PACKED.chunks[1]]
+
+
+def test_a_segment_whose_writing_was_cut_short_goes_with_its_chunks(store: Store, loop_run: LoopRun) -> None:
+    loop_run(store.write(lambda tx: samples.add_chunks(tx, "c", 0, 1, PACKED, 5)))
+    number = loop_run(store.write(lambda tx: samples.begin_segment(tx, "c", HOUR, 1, PACKED)))
+    loop_run(store.write(lambda tx: samples.add_to_segment(tx, number, PACKED.chunks)))
+    loop_run(store.write(lambda tx: samples.drop_unsealed(tx, "c")))
+    assert loop_run(store.read(lambda tx: samples.chunks(tx, number))) == []
+    assert len(loop_run(store.read(lambda tx: samples.segments(tx, "c", 0, 9 * HOUR)))) == 1
+
+
+def test_each_part_of_a_live_view_has_a_version_of_its_own(store: Store, loop_run: LoopRun) -> None:
+    def versions() -> list[int]:
+        return [loop_run(store.peek(lambda tx, p=part: live_views.version(tx, "c", p))) for part in Part]
+
+    assert versions() == [0, 0, 0, 0]
+    loop_run(store.write(lambda tx: live_views.put(tx, "c", 1, dict.fromkeys(Part, b"one"))))
+    loop_run(store.write(lambda tx: live_views.put(tx, "c", 2, {Part.NODES: b"two"})))
+    assert versions() == [1, 1, 2, 1]
+    view = loop_run(store.peek(lambda tx: live_views.read(tx, "c", Part.NODES)))
+    assert view == live_views.View(2, 2, b"two")
+    assert loop_run(store.peek(lambda tx: live_views.read(tx, "other", Part.NODES))) is None
