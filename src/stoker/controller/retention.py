@@ -24,6 +24,7 @@ def horizons(settings: Settings, now: int) -> dict[str, int]:
         "session": now,
         "login_attempt": now - settings.login_window_seconds * 1000,
         "log_chunk": now - settings.log_days * DAY_MS,
+        "training_chunk": now - settings.training_days * DAY_MS,
         "change": now - CHANGE_DAYS * DAY_MS,
         "idempotency": now - settings.idempotency_hours * HOUR_MS,
     }

@@ -132,6 +132,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     log_limit_bytes: Annotated[
         int, Meta(ge=2**16, le=2**40, description="How much of what one pod prints is kept; the oldest goes first.")
     ] = 268_435_456
+    training_days: Annotated[int, Meta(ge=1, le=36_600, description="How long training metrics are kept.")] = 90
     audit_days: Annotated[
         int, Meta(ge=0, le=36_600, description="How long audit records are kept; 0 means for ever.")
     ] = 365

@@ -18,6 +18,7 @@ from stoker.services.keys import Keys
 from stoker.services.logs import Logs
 from stoker.services.passwords import Passwords
 from stoker.services.trail import Trail
+from stoker.services.training import Training
 from stoker.services.users import Users
 from stoker.services.workloads import Workloads
 from stoker.services.workspaces import Workspaces
@@ -40,6 +41,7 @@ class Services(Struct, frozen=True):
     inside: Inside
     events: Events
     explain: Explain
+    training: Training
 
 
 def build_services(context: Context, reach: Reach) -> Services:
@@ -61,4 +63,5 @@ def build_services(context: Context, reach: Reach) -> Services:
         inside=Inside(context, reach),
         events=Events(context),
         explain=Explain(context),
+        training=Training(context),
     )

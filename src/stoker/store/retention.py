@@ -24,6 +24,15 @@ WHERE (pod_uid, number) IN (
     LIMIT :limit
 )
 """,
+    "training_chunk": """
+DELETE FROM training_chunk
+WHERE (workload_uid, pod_uid, number) IN (
+    SELECT workload_uid, pod_uid, number
+    FROM training_chunk
+    WHERE last_at < :before
+    LIMIT :limit
+)
+""",
     "change": """
 DELETE FROM change
 WHERE seq IN (SELECT seq FROM change WHERE at < :before LIMIT :limit)
