@@ -90,6 +90,15 @@ class LocalEngine:
     def capabilities(self) -> Capabilities:
         return Capabilities(restarts=True)
 
+    @property
+    def node(self) -> Node:
+        return self._node
+
+    def pod_roots(self) -> dict[str, int]:
+        """The keeper of each pod that runs: all its processes are below it. Any thread may ask."""
+        pods = self._roster.pods.copy()  # in one step: the loop's thread may add to it meanwhile
+        return {uid: link.pid for uid, pod in pods.items() if (link := pod.link) is not None}
+
     async def observe(self) -> AsyncGenerator[Observation]:
         mailbox = Mailbox()
         self._roster.observers.add(mailbox)

@@ -34,8 +34,14 @@ def dial(pod_folder: Path) -> socket.socket | None:
 
 class Link:
     def __init__(
-        self, channel: socket.socket, process: int, on_news: Callable[[str], None], on_death: Callable[[], None]
+        self,
+        channel: socket.socket,
+        pid: int,
+        process: int,
+        on_news: Callable[[str], None],
+        on_death: Callable[[], None],
     ) -> None:
+        self.pid = pid
         self._channel = channel
         self._process = process
         self._on_news = on_news
@@ -100,7 +106,8 @@ def connect(pod_folder: Path, on_news: Callable[[str], None], on_death: Callable
     if channel is None:
         return None
     try:
-        process = os.pidfd_open(int((pod_folder / LOCK).read_text() or "0"))
+        pid = int((pod_folder / LOCK).read_text() or "0")
+        process = os.pidfd_open(pid)
     except (OSError, ValueError):
         channel.close()
         return None
@@ -110,4 +117,4 @@ def connect(pod_folder: Path, on_news: Callable[[str], None], on_death: Callable
         os.close(process)
         channel.close()
         return None
-    return Link(channel, process, on_news, on_death)
+    return Link(channel, pid, process, on_news, on_death)
