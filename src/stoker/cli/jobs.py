@@ -53,7 +53,9 @@ MORE = (
     click.option("--node", "nodes", metavar="NAME", multiple=True, help="One replica on this node; can be repeated."),
     click.option("--label", "labels", metavar="NAME=VALUE", multiple=True, help="Label; can be repeated."),
     click.option("--port", type=click.IntRange(1, 65535), help="Offer this port as a service."),
-    click.option("--after", metavar="ID", multiple=True, help="Start when this workload has succeeded."),
+    click.option(
+        "--after", metavar="WORKLOAD", multiple=True, help="Start when this one has succeeded; an id or a name."
+    ),
     click.option("--start-after", type=Moment(ago=False), metavar="TIME", help="Not before, such as 2h or an instant."),
 )
 
@@ -83,9 +85,8 @@ def job_body(
     for field, named in (("env", given["env"]), ("customerLabels", given.get("labels", ()))):
         if texts := {**_texts(body.get(field)), **pairs(named, from_environment=field == "env")}:
             body[field] = texts
-    for option, field in (("nodes", "specifiedNodes"), ("after", "dependencies")):
-        if given.get(option):
-            body[field] = list(given[option])
+    if given.get("nodes"):
+        body["specifiedNodes"] = list(given["nodes"])
     if given.get("port"):
         body["service"] = {"port": given["port"]}
     if start := given.get("start_after"):

@@ -7,7 +7,7 @@ from operator import attrgetter
 
 from msgspec import Struct
 
-from stoker.domain.errors import bad_request, not_found
+from stoker.domain.errors import ErrorCode, StokerError, bad_request, not_found
 from stoker.domain.permissions import Actor
 from stoker.domain.reach import Reach
 from stoker.domain.workload import Pod, Workload
@@ -122,7 +122,11 @@ def _some(lines: list[Line]) -> Iterator[list[Line]]:
 def _find(transaction: Transaction, actor: Actor, ref: str, pod_ref: str, attempt: int | None) -> tuple[Workload, Pod]:
     """The pod must belong to the workload."""
     workload = visible(transaction, actor, ref).workload
-    for pod in pods.named(transaction, workload.uid, pod_ref):
+    candidates = pods.named(transaction, workload.uid, pod_ref)
+    if not candidates:
+        raise not_found("pod", pod_ref)
+    for pod in candidates:
         if attempt in {None, pod.attempt}:
             return workload, pod
-    raise not_found("pod", pod_ref)
+    attempts = ", ".join(map(str, sorted({each.attempt for each in candidates})))
+    raise StokerError(ErrorCode.NOT_FOUND, f'Pod "{pod_ref}" was not in attempt {attempt}. Its attempts: {attempts}.')

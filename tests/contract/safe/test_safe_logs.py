@@ -146,7 +146,9 @@ def test_each_attempt_has_its_own_lines(works: RunningLab) -> None:
     assert lines(works, ref) == ["try 2"]
     assert [lines(works, ref, attempt=number) for number in (1, 2)] == [["try 1"], ["try 2"]]
     for query in ({"attempt": 3}, {"attempt": 3, "follow": "true"}):
-        assert ask(works, ref, **query).status_code == 404
+        answer = ask(works, ref, **query)
+        assert answer.status_code == 404
+        assert answer.json()["errorMessage"] == f'Pod "{ref}-worker-0" was not in attempt 3. Its attempts: 1, 2.'
 
 
 def test_the_pod_must_belong_to_the_workload(works: RunningLab, talking: str, counted: str) -> None:

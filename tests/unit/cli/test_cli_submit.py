@@ -10,7 +10,7 @@ import click
 import msgspec
 import pytest
 from tests.unit.cli.conftest import RunStoker
-from tests.unit.cli.fake import SAFE, FakeServer, detail, log_events, safe_problem
+from tests.unit.cli.fake import SAFE, FakeServer, counted, detail, log_events, safe_problem, workload
 
 from stoker.cli.jobs import script_of
 from stoker.cli.names import name_from
@@ -160,13 +160,24 @@ def test_a_flag_wins_over_the_file(stoker: RunStoker, tmp_path: Path, monkeypatc
     monkeypatch.setenv("HERE", "value")
     content = '{"displayName": "a", "script": "old", "resource": {"gpu": "8"}, "env": {"A": "1", "B": "2"}}'
     words = ("--name", "b", "--gpu", "1", "-e", "B=3=4", "-e", "HERE", "--kind", "Deployment", "--timeout", "2h")
-    more = ("--label", "team=vision", "--node", "n1", "--after", "x-b2c4d", "--port", "80", "--", "new", "one")
+    more = ("--label", "team=vision", "--node", "n1", "--port", "80", "--", "new", "one")
     body = submitted(stoker, tmp_path, content, *words, *more)
     assert (body["displayName"], body["entryPoint"], body["resource"]["gpu"]) == ("b", "new one", "1")
     assert body["env"] == {"A": "1", "B": "3=4", "HERE": "value"}
     assert (body["groupVersionKind"]["kind"], body["timeout"], body["service"]) == ("Deployment", 7200, {"port": 80})
     assert (body["customerLabels"], body["specifiedNodes"]) == ({"team": "vision"}, ["n1"])
-    assert body["dependencies"] == ["x-b2c4d"]
+
+
+def test_a_dependency_is_named_by_its_id_or_by_a_name_that_only_it_has(stoker: RunStoker) -> None:
+    server = FakeServer({f"POST {SAFE}": CREATED, f"GET {SAFE}": (200, counted(workload("prepare-b2c4d")))})
+    server.answers |= {f"GET {SAFE}/{each}": (200, detail(each)) for each in ("prepare-b2c4d", "fetch-x5z6q")}
+    assert stoker("submit", "--after", "prepare", "--after", "fetch-x5z6q", "x", server=server).exit_code == 0
+    assert server.bodies()[0]["dependencies"] == ["prepare-b2c4d", "fetch-x5z6q"]
+    two = counted(workload("prepare-b2c4d"), workload("prepare-x5z6q"))
+    server.answers[f"GET {SAFE}"] = (200, two)
+    failed = stoker("submit", "--after", "prepare", "x", server=server)
+    assert failed.exit_code == 2
+    assert 'There are 2 workloads with the name "prepare": prepare-b2c4d, prepare-x5z6q.' in failed.stderr
 
 
 def test_a_submit_says_what_to_type_next(stoker: RunStoker) -> None:

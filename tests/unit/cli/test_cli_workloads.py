@@ -227,6 +227,29 @@ def test_a_pod_that_the_workload_does_not_have_is_not_found(stoker: RunStoker) -
     assert f"There are: {A}-0." in failed.stderr
 
 
+@pytest.mark.parametrize(
+    ("dispatches", "made"),
+    [
+        (0, "has not been dispatched yet"),
+        (1, "was dispatched once, as attempt 1"),
+        (3, "was dispatched 3 times, as attempts 1 to 3"),
+    ],
+)
+def test_an_attempt_that_was_never_made_is_not_found(stoker: RunStoker, dispatches: int, made: str) -> None:
+    server = known(**{f"GET {SAFE}/{A}": (200, detail(A, dispatchCount=dispatches))})
+    failed = stoker("logs", A, "--attempt", "4", server=server)
+    assert (failed.exit_code, failed.stderr) == (3, f"Error: There is no attempt 4: {A} {made}.\n")
+
+
+def test_an_earlier_attempt_may_have_had_other_pods(stoker: RunStoker) -> None:
+    line = {"pod": f"{A}-7", "attempt": 1, "at": "2026-01-15T10:30:00.000Z", "line": "early"}
+    server = known(**{f"GET {SAFE}/{A}": (200, detail(A, dispatchCount=2))})
+    server.answers[f"GET /workloads/{A}/logs"] = (200, {"items": [line]})
+    assert stoker("logs", A, "--attempt", "1", server=server).stdout == "early\n"
+    server.answers[f"GET {SAFE}/{A}/pods/{A}-7/logs"] = (200, {**KEPT, "podId": f"{A}-7"})
+    assert stoker("logs", A, "--attempt", "1", "--pod", f"{A}-7", server=server).stdout == "one\n\n"
+
+
 def test_what_has_not_begun_has_printed_nothing(stoker: RunStoker) -> None:
     waits = detail(A, "Pending", message="Needs 8 GPUs.")
     done = stoker("logs", A, server=known(**{f"GET {SAFE}/{A}": (200, waits)}))

@@ -56,15 +56,19 @@ def command(
     client = connect()
     detail, pod_of_ref = found_pod(client, workload)
     choice = LogChoice(pod=pod or pod_of_ref, tail=tail, since=since, grep=grep, attempt=attempt)
-    if choice.pod and detail.pods and choice.pod not in {each.pod_id for each in detail.pods}:
+    earlier = attempt is not None and attempt < detail.dispatch_count
+    if choice.pod and detail.pods and not earlier and choice.pod not in {each.pod_id for each in detail.pods}:
         pods = ", ".join(each.pod_id for each in detail.pods[:5])
         raise NotFound(f'There is no pod "{choice.pod}" in {detail.workload_id}. There are: {pods}.')
+    if attempt is not None and attempt > detail.dispatch_count and not follow:
+        raise NotFound(_no_attempt(detail, attempt))
     several = detail.resource.replica > 1 and not choice.pod
     printer = Printer(timestamps=timestamps, pods=several)
     if follow:
         say_end(attach(client, detail.workload_id, choice, printer, Progress()))
         return
-    lines = _found(client, detail, choice) if grep and not choice.pod else _kept(client, detail, choice)
+    search = not choice.pod and (grep or earlier)  # the pods of an earlier attempt may be others
+    lines = _found(client, detail, choice) if search else _kept(client, detail, choice)
     if is_text():
         for output in lines:
             printer.show(output)
@@ -85,27 +89,25 @@ def _kept(client: "Stoker", detail: "WorkloadDetail", choice: "LogChoice") -> "l
 
     attempt = choice.attempt or detail.dispatch_count
     outputs: list[Output] = []
-    for pod in detail.pods:
-        if choice.pod in {"", pod.pod_id}:
-            found = client.workloads.logs(
-                detail.workload_id,
-                pod.pod_id,
-                tail_lines=choice.tail,
-                since_seconds=choice.since_seconds(),
-                grep=choice.grep,
-                timestamps=True,
-                attempt=attempt,
-            )
-            if len(found.logs) == MOST:
-                click.echo(
-                    f"These are the last {MOST} lines of {pod.pod_id}; --since or --grep shows others.", err=True
-                )
-            outputs += (Output(pod.pod_id, attempt, LogLine.stamped(text)) for text in found.logs)
-    return _in_order(outputs) if len(detail.pods) > 1 else outputs
+    pods = [choice.pod] if choice.pod else [each.pod_id for each in detail.pods]
+    for pod in pods:
+        found = client.workloads.logs(
+            detail.workload_id,
+            pod,
+            tail_lines=choice.tail,
+            since_seconds=choice.since_seconds(),
+            grep=choice.grep,
+            timestamps=True,
+            attempt=attempt,
+        )
+        if len(found.logs) == MOST:
+            click.echo(f"These are the last {MOST} lines of {pod}; --since or --grep shows others.", err=True)
+        outputs += (Output(pod, attempt, LogLine.stamped(text)) for text in found.logs)
+    return _in_order(outputs) if len(pods) > 1 else outputs
 
 
 def _found(client: "Stoker", detail: "WorkloadDetail", choice: "LogChoice") -> "list[Output]":
-    """A search over all pods is one request."""
+    """A search over all pods of an attempt is one request."""
     from stoker.client.follow import Output
     from stoker.client.workload_shapes import LogLine
 
@@ -117,6 +119,18 @@ def _found(client: "Stoker", detail: "WorkloadDetail", choice: "LogChoice") -> "
     if len(found) == limit < choice.tail:
         click.echo(f"These are the last {limit} of them; --since or --pod shows others.", err=True)
     return [Output(each.pod, each.attempt, LogLine(at=_milliseconds(each.at), text=each.line)) for each in found]
+
+
+def _no_attempt(detail: "WorkloadDetail", attempt: int) -> str:
+    """It was asked for the lines of an attempt that was never made."""
+    match detail.dispatch_count:
+        case 0:
+            made = "has not been dispatched yet"
+        case 1:
+            made = "was dispatched once, as attempt 1"
+        case many:
+            made = f"was dispatched {many} times, as attempts 1 to {many}"
+    return f"There is no attempt {attempt}: {detail.workload_id} {made}."
 
 
 def _in_order(outputs: "Iterable[Output]") -> "list[Output]":

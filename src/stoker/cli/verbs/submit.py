@@ -10,6 +10,7 @@ from stoker.cli.options import reaches_server, typed
 from stoker.cli.outcome import exit_code
 from stoker.cli.output import Column, is_text, show_done, show_one
 from stoker.cli.progress import Progress, standing
+from stoker.cli.refs import found
 from stoker.cli.session import connect
 
 CREATED = (Column("Id", "workloadId"),)
@@ -46,6 +47,8 @@ def command(
     """
     body = job_body(given, command, file)
     client = connect()
+    if given["after"]:
+        body["dependencies"] = [found(client, each).workload_id for each in given["after"]]
     if dry_run:
         show_one(client.workloads.rehearse(body), REHEARSED)
         return
