@@ -123,7 +123,7 @@ def test_reads_are_not_recorded(lab: Lab) -> None:
             {"name": ""},
             "key.create",
             "bad_request",
-            "name: expected str of length >= 1. Use text of 1 to 200 characters.",
+            "name: it is empty. Use text of 1 to 200 characters.",
         ),
     ],
 )

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 from msgspec import inspect as mi
 
-from stoker.api.wording import expectation, shown
+from stoker.api.wording import expectation, shown, ways
 from stoker.domain.errors import StokerError, bad_request
 
 P = TypeVar("P", bound="Params")
@@ -136,17 +136,16 @@ def _field(field: mi.Field, annotation: Any) -> Field:
 
 def _wanted(field: Field) -> str:
     """What to send; null is a matter of the program, never of a query."""
-    return " or ".join(expectation(kind) for kind in _kinds(field.kind))
+    return expectation(_without_null(field.kind))
 
 
 def _kinds(kind: mi.Type) -> list[mi.Type]:
     """The alternatives of a type, without None."""
-    match kind:
-        case mi.Metadata():
-            return _kinds(kind.type)
-        case mi.UnionType():
-            return [found for each in kind.types for found in _kinds(each)]
-        case mi.NoneType():
-            return []
-        case _:
-            return [kind]
+    return [each for each in ways(kind) if not isinstance(each, mi.NoneType)]
+
+
+def _without_null(kind: mi.Type) -> mi.Type:
+    if not isinstance(kind, mi.UnionType):
+        return kind
+    left = tuple(each for each in kind.types if not isinstance(each, mi.NoneType))
+    return left[0] if len(left) == 1 else mi.UnionType(left)

@@ -1,19 +1,22 @@
 """What a value may be, in words, taken from its type. Every error about a value is worded here."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import inspect as mi
 
 SHOWN = 80
-_STEP = re.compile(r"(?<=\.)[^.\[]+|\[[^\]]*\]")
+STEP = re.compile(r"(?<=\.)[^.\[]+|\[[^\]]*\]")
+A_KEY = "[key]"
+"""The step of a path to the names of an object, rather than to its values."""
 
 
 def expectation(kind: mi.Type) -> str:
     """What to send, such as `a whole number from 1 to 1000`."""
     match kind:
         case mi.Metadata():
-            return expectation(kind.type)
+            return _told(kind)
         case mi.IntType():
             return ("a whole number " + _bounds(kind)).strip()
         case mi.FloatType():
@@ -21,9 +24,9 @@ def expectation(kind: mi.Type) -> str:
         case mi.BoolType():
             return "true or false"
         case mi.EnumType():
-            return _choices([member.value for member in kind.cls])
+            return choices([member.value for member in kind.cls])
         case mi.LiteralType():
-            return _choices(list(kind.values))
+            return choices(list(kind.values))
         case mi.UnionType():
             return " or ".join(expectation(each) for each in kind.types)
         case mi.NoneType():
@@ -33,7 +36,7 @@ def expectation(kind: mi.Type) -> str:
         case mi.DictType():
             return "an object"
         case mi.StructType():
-            return "an object with the fields " + ", ".join(field.encode_name for field in kind.fields)
+            return _object(kind)
         case mi.StrType():
             return _text(kind)
         case _:
@@ -41,11 +44,24 @@ def expectation(kind: mi.Type) -> str:
 
 
 def locate(kind: mi.Type, path: str) -> mi.Type | None:
-    """The type at a path such as `$.resource.cpu` or `$.ids[...]`."""
+    """The type at a path such as `$.resource.cpu`, `$.ids[...]` or `$.env[key]`."""
     found: mi.Type | None = kind
-    for step in _STEP.findall(path):
+    for step in STEP.findall(path):
         found = _inside(found, step)
     return found
+
+
+def ways(kind: mi.Type | None) -> list[mi.Type]:
+    """The alternatives of a type, each without what is written about it."""
+    match kind:
+        case None:
+            return []
+        case mi.Metadata():
+            return ways(kind.type)
+        case mi.UnionType():
+            return [found for each in kind.types for found in ways(each)]
+        case _:
+            return [kind]
 
 
 def shown(value: object) -> str:
@@ -64,10 +80,31 @@ def _inside(kind: mi.Type | None, step: str) -> mi.Type | None:
             return next((field.type for field in kind.fields if field.encode_name == step), None)
         case mi.ListType() | mi.VarTupleType() if step.startswith("["):
             return kind.item_type
+        case mi.DictType() if step == A_KEY:
+            return kind.key_type
         case mi.DictType() if step.startswith("["):
             return kind.value_type
         case _:
             return None
+
+
+def choices(values: Sequence[Any], last: str = "or") -> str:
+    words = [str(value) for value in values]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}"
+
+
+def _told(kind: mi.Metadata) -> str:
+    """A pattern is told by its description, never as it is; an example comes after."""
+    about = kind.extra_json_schema or {}
+    patterned = isinstance(kind.type, mi.StrType) and kind.type.pattern
+    words = about["description"] if patterned and "description" in about else expectation(kind.type)
+    return f'{words}, for example "{about["examples"][0]}"' if about.get("examples") else words
+
+
+def _object(kind: mi.StructType) -> str:
+    required = [field.encode_name for field in kind.fields if field.required]
+    known = required or [field.encode_name for field in kind.fields]
+    return f"an object with {choices(known, 'and')}" if required else f"an object with any of {choices(known)}"
 
 
 def _bounds(kind: mi.IntType | mi.FloatType) -> str:
@@ -83,11 +120,6 @@ def _length(kind: mi.ListType | mi.VarTupleType) -> str:
     if kind.max_length is not None:
         return f" of at most {kind.max_length}"
     return f" of at least {kind.min_length}" if kind.min_length else ""
-
-
-def _choices(values: list[Any]) -> str:
-    words = [str(value) for value in values]
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 
 def _text(kind: mi.StrType) -> str:

@@ -102,7 +102,7 @@ def _following(error: StokerError, ctx: click.Context) -> str:
 
 
 def _list_of(message: str, stoker: str) -> str:
-    if message.startswith('There is no workload "'):
+    if 'here is no workload "' in message:
         return f"{stoker} list"
     found = re.match(rf'There is (?:no|already an?) ({"|".join(_LISTED)}) "', message)
     return f"{stoker} {_GROUP_OF.get(found[1], found[1])} list" if found else ""

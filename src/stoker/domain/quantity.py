@@ -52,6 +52,18 @@ def show_bytes(value: int) -> str:
     return str(value)
 
 
+def spoken_bytes(value: int) -> str:
+    """Memory in a sentence: `64 MiB`, `23.539 GiB`."""
+    for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if value >= size:
+            return f"{spoken_number(value / size)} {unit}"
+    return f"{value} bytes"
+
+
+def spoken_number(value: float) -> str:
+    return f"{value:,.3f}".rstrip("0").rstrip(".")
+
+
 def _parse(text: str, field: str, use: str) -> Fraction:
     if len(text) > LONGEST:
         raise bad_request(field, f"a quantity has at most {LONGEST} characters, this one has {len(text)}. {use}")

@@ -30,10 +30,11 @@ class LargerThanNode(Struct, frozen=True, tag_field="code", tag="larger_than_nod
 
     def sentence(self) -> str:
         asked, largest = self.resource.shown(self.asked), self.resource.figure(self.largest)
+        less = "Ask for less." if self.largest else f"Ask for none, or use a cluster with {self.resource.plural}."
         if self.node:
-            return f"The workload asks for {asked} on node {self.node}, which has {largest} in all. Ask for less."
+            return f"The workload asks for {asked} on node {self.node}, which has {largest} in all. {less}"
         enough = f" with enough {' and '.join(each.plural for each in self.beside)}" if self.beside else ""
-        return f"The workload asks for {asked} per replica; the largest node{enough} has {largest}. Ask for less."
+        return f"The workload asks for {asked} per replica; the largest node{enough} has {largest}. {less}"
 
 
 class LargerThanQuota(Struct, frozen=True, tag_field="code", tag="larger_than_quota"):
@@ -47,7 +48,8 @@ class LargerThanQuota(Struct, frozen=True, tag_field="code", tag="larger_than_qu
 
     def sentence(self) -> str:
         asked, quota = self.resource.shown(self.asked), self.resource.figure(self.quota)
-        return f"The workload asks for {asked} in all; the quota of its workspace is {quota}. Ask for less."
+        asked_for = f"The workload asks for {asked} in all; the quota of its workspace is {quota}."
+        return f"{asked_for} Ask for less, or make it preemptible."
 
 
 class LargerThanCluster(Struct, frozen=True, tag_field="code", tag="larger_than_cluster"):
@@ -62,9 +64,10 @@ class LargerThanCluster(Struct, frozen=True, tag_field="code", tag="larger_than_
         return coded(self)
 
     def sentence(self) -> str:
+        nodes = f"{self.nodes} nodes of the cluster hold" if self.nodes > 1 else "only node of the cluster holds"
         return (
-            f"The workload asks for {self.replicas} replicas; the {self.nodes} nodes of the cluster hold "
-            f"{self.fitting} of them when they are empty. Ask for fewer, or for less per replica."
+            f"The workload asks for {self.replicas} replicas; the {nodes} {self.fitting} of them when empty. "
+            "Ask for fewer, or for less per replica."
         )
 
 

@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from stoker.domain.quantity import spoken_bytes, spoken_number
 from stoker.domain.resources import MILLI, Resources
 
 GIB = 2**30
@@ -36,12 +37,16 @@ class Resource(StrEnum):
     def shown(self, amount: int) -> str:
         """8 GPUs, 0.5 GPU, 64 CPUs, 256 GiB of memory."""
         if self is Resource.MEMORY:
-            return f"{_number(amount / GIB)} GiB of memory"
-        return f"{_number(amount / MILLI)} {self.name}{'s' if amount > MILLI or amount == 0 else ''}"
+            return f"{spoken_bytes(amount)} of memory"
+        return f"{spoken_number(amount / MILLI)} {self.name}{'s' if amount > MILLI or amount == 0 else ''}"
 
     def figure(self, amount: int) -> str:
         """The same without the words."""
-        return f"{_number(amount / GIB)} GiB" if self is Resource.MEMORY else _number(amount / MILLI)
+        return spoken_bytes(amount) if self is Resource.MEMORY else spoken_number(amount / MILLI)
+
+    def free(self, amount: int) -> str:
+        """What is left of it: `5 free`, or `none free`."""
+        return f"{self.figure(amount)} free" if amount else "none free"
 
 
 def coded(reason: Struct) -> str:
@@ -135,8 +140,8 @@ class NodeTaken(_Reason, frozen=True, tag="node_taken"):
     free: int
 
     def sentence(self, names: Mapping[str, str] = NO_NAMES) -> str:
-        free = self.resource.figure(self.free)
-        return f"Needs {self.resource.shown(self.asked)} on node {self.node}, which has {free} free."
+        free = self.resource.free(self.free)
+        return f"Needs {self.resource.shown(self.asked)} on node {self.node}, which has {free}."
 
 
 class NoRoom(_Reason, frozen=True, tag="no_room"):
@@ -159,16 +164,12 @@ class NoRoom(_Reason, frozen=True, tag="no_room"):
             return f"Needs {self.replicas} x {asked}; {self.fitting} of {self.replicas} fit on {_nodes(self.nodes)}."
         many = f"{self.replicas} x {asked}" if self.replicas > 1 else f"{asked} on one node"
         enough = f" with enough {' and '.join(each.plural for each in self.beside)}" if self.beside else ""
-        best = self.resource.figure(self.best_free)
+        best = self.resource.free(self.best_free)
         freest = f"the freest of {self.nodes} nodes" if self.nodes > 1 else "the only node"
         return f"Needs {many}; {freest}{enough} has {best}."
 
 
 Reason = NotYet | WaitsFor | BehindHead | BehindPriority | Preempting | OverQuota | NodeUnusable | NodeTaken | NoRoom
-
-
-def _number(value: float) -> str:
-    return f"{value:,.3f}".rstrip("0").rstrip(".")
 
 
 def _nodes(number: int) -> str:

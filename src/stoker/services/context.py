@@ -27,7 +27,7 @@ class Context(Struct, frozen=True):
     """Tells whoever acts on what was written that there is something new."""
 
 
-def authorise(actor: Actor | None, action: Action, target: Target = NOTHING) -> None:
+def authorise(actor: Actor | None, action: Action, target: Target = NOTHING, hint: str = "") -> None:
     """Go on, or refuse and say which rule refuses."""
     verdict = may(actor, action, target)
     if verdict.allowed:
@@ -38,7 +38,7 @@ def authorise(actor: Actor | None, action: Action, target: Target = NOTHING) -> 
             "This needs a credential.",
             hint="Send the header Authorization: Bearer <API key>, or sign in with: stoker login",
         )
-    raise StokerError(ErrorCode.NOT_ALLOWED, f"Not allowed: {verdict.rule}.")
+    raise StokerError(ErrorCode.NOT_ALLOWED, f"Not allowed: {verdict.rule}.", hint=hint)
 
 
 def authorise_admin_making(actor: Actor) -> None:

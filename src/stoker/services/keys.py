@@ -56,7 +56,7 @@ class Keys:
         def change(transaction: Transaction) -> Salted[ApiKey]:
             now = self._context.clock.now()
             if new.expires_at is not None and new.expires_at <= now:
-                raise bad_request("expiresAt", "this time has passed.")
+                raise bad_request("expiresAt", "this time has passed. Use one that is still to come, or leave it out.")
             owner = self._owner(transaction, actor, new.user)
             authorise(actor, Action.KEY_CREATE, Target(owner_id=owner.id))
             salt = new_salt(self._context)

@@ -86,15 +86,18 @@ def check_script(spec: Spec, kind: Kind, engine: str) -> None:
     """Where there are no images there must be a script; only an Authoring waits for somebody to come."""
     if not spec.entry_point and kind is not Kind.AUTHORING and engine in WITHOUT_IMAGES:
         raise bad_request(
-            "entryPoint", "it is required in this cluster, which has no images whose own command could be run."
+            "entryPoint",
+            "it is required here: this cluster runs scripts, and no image brings a command of its own. "
+            'Send the script in Base64, for example "cHl0aG9uIHRyYWluLnB5" for "python train.py".',
         )
 
 
-def check_spec(spec: Spec, nodes: Iterable[Node], quota: Quota) -> None:
+def check_spec(spec: Spec, nodes: Iterable[Node], quota: Quota, gpu_field: str = "resource.gpu") -> None:
     """Refuse what cannot be right, and what can never fit."""
     known = {node.name: node for node in nodes}
     if spec.resources.gpu_milli > MILLI and spec.resources.gpu_milli % MILLI:
-        raise bad_request("resource.gpu", "ask for whole GPUs, or for less than one.")
+        asked = f'"{spec.shown_gpu}" is not possible.'
+        raise bad_request(gpu_field, f'{asked} Ask for whole GPUs, such as "2", or for a part of one, such as "0.5".')
     if len(set(spec.specified_nodes)) != len(spec.specified_nodes):
         raise bad_request("specifiedNodes", "a node is named twice. Name each once.")
     for name in spec.specified_nodes:

@@ -23,7 +23,7 @@ from stoker.domain.lifecycle import (
 from stoker.domain.listing import Listing, Window, WorkloadQuery
 from stoker.domain.names import check_slug, new_uuid
 from stoker.domain.permissions import Action, Actor, Target
-from stoker.domain.workload import Condition, ConditionType, Pod, Spec, Workload
+from stoker.domain.workload import Condition, ConditionType, Phase, Pod, Spec, Workload
 from stoker.scheduler import on_borrowed_room
 from stoker.scheduler.view import snapshot
 from stoker.services.context import Context, authorise, record
@@ -46,6 +46,7 @@ from stoker.store.workload_list import Entry
 SLUG_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 SLUG_NAME = 45
 SLUG_TAIL = 5
+LESS_URGENT = "Ask for a lower priority, or ask a manager of the workspace to raise it."
 EDITED = {
     "priority": "priority",
     "preemptible": "whether it may be preempted",
@@ -150,7 +151,11 @@ class Workloads:
     async def resume(self, actor: Actor, ref: str) -> None:
         """Queue a stopped workload again; nothing else can be resumed."""
         if not await self._ask(actor, Action.WORKLOAD_RESUME, ref, lambda at: ResumeAsked(at, actor.name)):
-            raise StokerError(ErrorCode.STATE_FORBIDS, f'"{ref}" is not stopped; only a stopped workload is resumed.')
+            raise StokerError(
+                ErrorCode.STATE_FORBIDS,
+                f'"{ref}" is not stopped, and only a stopped workload is resumed.',
+                hint="To run one again that has ended by itself, clone it.",
+            )
 
     async def edit(self, actor: Actor, ref: str, edit: WorkloadEdit) -> None:
         """Change it in place where that is possible, else by replacing its pods."""
@@ -159,11 +164,9 @@ class Workloads:
             workload = visible(transaction, actor, ref).workload
             self._authorise(actor, Action.WORKLOAD_UPDATE, workload)
             if workload.phase.ended or workload.phase.leaving:
-                raise StokerError(
-                    ErrorCode.STATE_FORBIDS, f'"{workload.slug}" is {workload.phase} and cannot be changed any more.'
-                )
+                raise _unchangeable(workload)
             if isinstance(edit.priority, int) and edit.priority >= URGENT:
-                self._authorise(actor, Action.WORKLOAD_URGE, workload)
+                self._authorise(actor, Action.WORKLOAD_URGE, workload, LESS_URGENT)
             self._edit(transaction, actor, workload, edit)
             record(self._context, transaction, actor, Action.WORKLOAD_UPDATE, workload.slug)
 
@@ -239,7 +242,7 @@ class Workloads:
         known = nodes.of_cluster(transaction, workload.cluster_id)
         check_trust(actor, known, self._context.settings.local_trust)
         if workspace is not None:
-            check_spec(spec, known, Quota() if workload.preemptible else workspace.quota)
+            check_spec(spec, known, Quota() if workload.preemptible else workspace.quota, "gpu")
         if step := transition(workload, Replaced(now, actor.name, spec)):
             workloads.apply(transaction, workload, step)
 
@@ -248,7 +251,7 @@ class Workloads:
         workspace = workspaces.get(transaction, workload.workspace_id)
         known = nodes.of_cluster(transaction, workload.cluster_id)
         if workspace is not None:
-            check_spec(spec, known, workspace.quota)
+            check_spec(spec, known, workspace.quota, "gpu")
         view = snapshot(read_cluster(transaction, workload.cluster_id), self._context.clock.now())
         if on_borrowed_room(view, workload.uid):
             raise StokerError(
@@ -264,14 +267,14 @@ class Workloads:
         target = Target(workspace_id=workspace.id, owner_id=actor.user_id)
         authorise(actor, Action.WORKLOAD_CREATE, target)
         if new.priority >= URGENT:
-            authorise(actor, Action.WORKLOAD_URGE, target)
+            authorise(actor, Action.WORKLOAD_URGE, target, LESS_URGENT)
         spec = with_nodes(new.spec)
         check_script(spec, new.kind, self._engine(transaction, workspace.cluster_id))
         known = nodes.of_cluster(transaction, workspace.cluster_id)
         check_spec(spec, known, Quota() if new.preemptible else workspace.quota)
         check_trust(actor, known, self._context.settings.local_trust)
         for ref in spec.dependencies:
-            visible(transaction, actor, ref)
+            _depend(transaction, actor, ref)
         now = self._context.clock.now()
         return Workload(
             uid=new_uuid(self._context.randomness),
@@ -320,8 +323,8 @@ class Workloads:
         cluster = clusters.find(transaction, cluster_id)
         return cluster.engine if cluster else ""
 
-    def _authorise(self, actor: Actor, action: Action, workload: Workload) -> None:
-        authorise(actor, action, Target(workspace_id=workload.workspace_id, owner_id=workload.user_id))
+    def _authorise(self, actor: Actor, action: Action, workload: Workload, hint: str = "") -> None:
+        authorise(actor, action, Target(workspace_id=workload.workspace_id, owner_id=workload.user_id), hint)
 
 
 def _noted(workload: Workload, words: Iterable[str], actor: Actor, at: int) -> tuple[Condition, ...]:
@@ -331,6 +334,27 @@ def _noted(workload: Workload, words: Iterable[str], actor: Actor, at: int) -> t
         return ()
     kind = ConditionType.RUNNING if workload.running_since is not None else ConditionType.QUEUED
     return (Condition(kind, "Changed", f"{', '.join(EDITED[name] for name in changed)} changed by {actor.name}", at),)
+
+
+def _unchangeable(workload: Workload) -> StokerError:
+    if workload.phase is Phase.STOPPED:
+        message, hint = "has stopped, and is not changed while it is.", "Resume it first, or change a clone of it."
+    elif workload.phase.ended:
+        message, hint = "has ended, and is not changed any more.", "Clone it, and change the copy."
+    else:
+        message, hint = "is on its way out, and is not changed now.", "Try again when its pods have gone."
+    return StokerError(ErrorCode.STATE_FORBIDS, f'"{workload.slug}" {message}', hint=hint)
+
+
+def _depend(transaction: Transaction, actor: Actor, ref: str) -> None:
+    """A dependency must be one that the caller may see."""
+    try:
+        visible(transaction, actor, ref)
+    except StokerError as error:
+        if error.code is not ErrorCode.NOT_FOUND:
+            raise
+        message = f'dependencies: there is no workload "{ref}", or you may not see it.'
+        raise StokerError(error.code, message, hint="Name it by its id.", field="dependencies") from error
 
 
 def visible(transaction: Transaction, actor: Actor, ref: str) -> Entry:

@@ -427,23 +427,3 @@ def test_what_never_fits_leaves_what_runs_alone(works: RunningLab) -> None:
     assert (answer.status_code, answer.json()["errorCode"]) == (403, "Stoker.00008")
     assert works.inside(ref) == before
     works.stop(ref)
-
-
-# What is suggested
-
-
-def test_every_edit_that_is_suggested_can_be_made_by_whom_it_is_suggested_to(queue: QueueLab) -> None:
-    workspace = queue.add_workspace(member="member", manager="manager")
-    queue.add_quota(workspace, "4")
-    queue.submit("manager", workspaceId=workspace, gpu="4", priority=1)
-    queue.clock.advance(seconds=1)
-    waiting = queue.submit(workspaceId=workspace, gpu="2")
-
-    def suggested(as_: str) -> list[dict[str, Any]]:
-        told = queue.get(f"/api/stoker/v1/workloads/{waiting}/explain", as_=as_)
-        return [edit["patch"] for edit in told.json()["edits"]]
-
-    assert suggested("member") == [{"preemptible": True}]
-    assert suggested("manager") == [{"preemptible": True}, {"priority": 2}]
-    patched(queue, waiting, **suggested("member")[0])
-    assert queue.get(f"/api/stoker/v1/workloads/{waiting}/explain", as_="member").json()["edits"] == []

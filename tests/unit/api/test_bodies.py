@@ -35,7 +35,7 @@ class Create(Body, frozen=True, kw_only=True):
 
 
 DECODE = BodyDecoder(Create)
-FIELDS = "an object with the fields displayName, resource, kinds, env, share, supervised"
+WHOLE = "an object with displayName"
 
 
 def _refusal(raw: bytes | str, decoder: BodyDecoder = DECODE) -> tuple[str, str]:
@@ -53,65 +53,98 @@ def test_a_good_body_becomes_the_struct() -> None:
 @pytest.mark.parametrize(
     ("raw", "field", "message"),
     [
-        ('{"displayName":"a","x":1}', "x", f"x: there is no such field here. Use {FIELDS}."),
+        (
+            '{"displayName":"a","x":1}',
+            "x",
+            "x: there is no such field here. Use displayName, resource, kinds, env, share or supervised.",
+        ),
         (
             '{"displayName":"a","display_name":"b"}',
             "display_name",
-            f"display_name: there is no such field here. Use {FIELDS}.",
+            "display_name: there is no such field here. Did you mean displayName?",
         ),
-        ("{}", "displayName", f"displayName: it is required. Use {FIELDS}."),
-        ("null", "body", f"body: expected object, got null. Use {FIELDS}."),
+        ("{}", "displayName", "displayName: it is required. Use text that matches ^[a-z]+$."),
+        ("null", "body", f"body: it is null. Use {WHOLE}."),
         (
             '{"displayName":"A"}',
             "displayName",
-            "displayName: expected str matching regex '^[a-z]+$'. Use text that matches ^[a-z]+$.",
+            'displayName: "A" is not allowed. Use text that matches ^[a-z]+$.',
         ),
         (
             '{"displayName":"a","resource":{"cpu":4}}',
             "resource.cpu",
-            "resource.cpu: expected str, got int. Use text of at most 8 characters.",
+            "resource.cpu: it is a number. Use text of at most 8 characters.",
         ),
         (
             '{"displayName":"a","resource":{"cpu":"4","replica":0}}',
             "resource.replica",
-            "resource.replica: expected int >= 1. Use a whole number at least 1.",
+            "resource.replica: 0 is not allowed. Use a whole number at least 1.",
         ),
         (
             '{"displayName":"a","resource":{"cpu":"4","gpu":1}}',
             "resource.gpu",
-            "resource.gpu: there is no such field here. Use an object with the fields cpu, replica or null.",
+            "resource.gpu: there is no such field here. Use cpu or replica.",
         ),
         (
             '{"displayName":"a","kinds":["Job","Pod"]}',
             "kinds[1]",
-            "kinds[1]: invalid enum value 'Pod'. Use Job, Deployment or Authoring.",
+            'kinds[1]: "Pod" is not allowed. Use Job, Deployment or Authoring.',
         ),
         (
             '{"displayName":"a","kinds":"Job"}',
             "kinds",
-            "kinds: expected array, got str. Use a list, each Job, Deployment or Authoring.",
+            "kinds: it is text. Use a list, each Job, Deployment or Authoring.",
         ),
         (
             '{"displayName":"a","env":{"K":{"cpu":1}}}',
-            "env[...].cpu",
-            "env[...].cpu: expected str, got int. Use text of at most 8 characters.",
+            'env["K"].cpu',
+            'env["K"].cpu: it is a number. Use text of at most 8 characters.',
         ),
-        ('{"displayName":"a","env":[]}', "env", "env: expected object, got array. Use an object."),
+        ('{"displayName":"a","env":[]}', "env", "env: it is a list. Use an object."),
         (
             '{"displayName":"a","share":1.5}',
             "share",
-            "share: expected float <= 1.0. Use a number from 0 to 1.",
+            "share: 1.5 is not allowed. Use a number from 0 to 1.",
         ),
-        ('{"displayName":"a","supervised":1}', "supervised", "supervised: expected bool, got int. Use true or false."),
+        ('{"displayName":"a","supervised":1}', "supervised", "supervised: it is a number. Use true or false."),
     ],
 )
 def test_what_is_wrong_is_named_with_what_would_be_right(raw: str, field: str, message: str) -> None:
     assert _refusal(raw) == (field, message)
 
 
+class Submit(Body, frozen=True, kw_only=True):
+    name: Annotated[str, Meta(pattern="^[a-z]+$", max_length=9, description="1 to 9 small letters", examples=["ab"])]
+    env: dict[Annotated[str, Meta(pattern="^[^=]+$", description='a name without "="')], str | None] = {}
+    nodes: Annotated[tuple[str, ...], Meta(min_length=1)] = ("a",)
+    password: Annotated[str, Meta(min_length=12)] = "x" * 12
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"name": "A B"}, 'name: "A B" is not allowed. Use 1 to 9 small letters, for example "ab".'),
+        ({"name": "a" * 10}, 'name: it has 10 characters. Use 1 to 9 small letters, for example "ab".'),
+        ({}, 'name: it is required. Use 1 to 9 small letters, for example "ab".'),
+        ({"name": "a", "env": {"A": "1", "B=": "2"}}, 'env["B="]: "B=" is not allowed. Use a name without "=".'),
+        ({"name": "a", "env": {"A": "1", "B": 2}}, 'env["B"]: it is a number. Use text or null.'),
+        ({"name": "a", "env": {"A": "1", "B": {}}}, 'env["B"]: it is an object. Use text or null.'),
+        ({"name": "a", "nodes": []}, "nodes: it is empty. Use a list of at least 1, each text."),
+        ({"name": "a", "nodes": ["a", True]}, "nodes[1]: it is true. Use text."),
+    ],
+)
+def test_a_rule_is_said_in_words_and_the_entry_that_breaks_it_is_named(body: dict[str, Any], message: str) -> None:
+    assert _refusal(json.dumps(body), BodyDecoder(Submit))[1] == message
+
+
+def test_free_text_is_never_repeated() -> None:
+    refused = _refusal('{"name": "a", "password": "hunter2"}', BodyDecoder(Submit))
+    assert refused == ("password", "password: it has 7 characters. Use text of at least 12 characters.")
+
+
 @pytest.mark.parametrize("raw", ["", "  ", "\r\n\t"])
 def test_an_empty_body_says_what_to_send(raw: str) -> None:
-    assert _refusal(raw) == ("", f"The body is empty. Send {FIELDS} as JSON.")
+    assert _refusal(raw) == ("", f"The body is empty. Send {WHOLE} as JSON.")
 
 
 def test_a_name_or_value_of_any_length_is_quoted_short() -> None:
@@ -124,7 +157,7 @@ def test_a_name_or_value_of_any_length_is_quoted_short() -> None:
 def test_json_inside_a_json_string_is_read_only_where_clients_send_it() -> None:
     raw = json.dumps(json.dumps({"displayName": "train"})).encode()
     assert BodyDecoder(Create, json_text=True)(raw) == Create(display_name="train")
-    assert _refusal(raw) == ("body", f"body: expected object, got str. Use {FIELDS}.")
+    assert _refusal(raw) == ("body", f"body: it is text. Use {WHOLE}.")
 
 
 @given(st.binary(max_size=64))

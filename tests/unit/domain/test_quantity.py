@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.domain.errors import ErrorCode, StokerError
-from stoker.domain.quantity import LARGEST, bytes_of, milli, show_bytes, show_milli
+from stoker.domain.quantity import LARGEST, bytes_of, milli, show_bytes, show_milli, spoken_bytes
 
 Reader = Callable[[str, str], int]
 
@@ -132,6 +132,20 @@ def test_bytes_are_shown_with_the_largest_suffix_that_loses_nothing(value: int, 
 def test_what_is_shown_reads_back_the_same(value: int) -> None:
     assert milli(show_milli(value), "cpu") == value
     assert bytes_of(show_bytes(value), "memory") == value
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (0, "0 bytes"),
+        (1023, "1023 bytes"),
+        (96 * 2**20, "96 MiB"),
+        (700_000_000, "667.572 MiB"),
+        (9000 * 2**30, "9,000 GiB"),
+    ],
+)
+def test_memory_is_said_in_a_unit_that_a_person_uses(value: int, words: str) -> None:
+    assert spoken_bytes(value) == words
 
 
 @given(amounts, amounts, st.sampled_from(["n", "u", "m", ""]))

@@ -53,7 +53,7 @@ def test_a_part_of_a_gpu_goes_to_a_device_that_is_shared_already() -> None:
 def test_parts_of_two_gpus_do_not_make_one() -> None:
     nodes = [node("a", 0, shared_gpus=(300, 300))]
     made = plan(cluster(nodes, [job("x", gpus=0.5)]))
-    assert reasons(made)["x"].sentence() == "Needs 0.5 GPU on one node; the only node has 0.3."
+    assert reasons(made)["x"].sentence() == "Needs 0.5 GPU on one node; the only node has 0.3 free."
 
 
 def test_two_halves_share_one_gpu_and_a_third_takes_another() -> None:

@@ -30,6 +30,13 @@ def test_more_than_the_largest_node_has_never_fits() -> None:
     assert sentence(reason) == "The workload asks for 16 GPUs per replica; the largest node has 8. Ask for less."
 
 
+def test_what_no_node_has_at_all_is_for_another_cluster() -> None:
+    reason = never_fits(amount(1), 1, (), [machine("a", 0)], Quota())
+    assert sentence(reason) == (
+        "The workload asks for 1 GPU per replica; the largest node has 0. Ask for none, or use a cluster with GPUs."
+    )
+
+
 def test_what_no_single_node_has_together_never_fits() -> None:
     reason = never_fits(amount(8, cpus=100), 1, (), NODES, Quota())
     assert reason == LargerThanNode(Resource.CPU, 100_000, 64_000, (Resource.GPU,))
@@ -39,13 +46,17 @@ def test_what_no_single_node_has_together_never_fits() -> None:
 def test_more_than_the_quota_never_fits() -> None:
     reason = never_fits(amount(4), 3, (), NODES, Quota(gpu_milli=8000))
     assert reason == LargerThanQuota(Resource.GPU, 12000, 8000)
-    assert sentence(reason) == "The workload asks for 12 GPUs in all; the quota of its workspace is 8. Ask for less."
+    assert sentence(reason) == (
+        "The workload asks for 12 GPUs in all; the quota of its workspace is 8. Ask for less, or make it preemptible."
+    )
 
 
 def test_a_gang_larger_than_the_cluster_never_fits() -> None:
     reason = never_fits(amount(4), 4, (), NODES, Quota())
     assert reason == LargerThanCluster(4, 3, 2)
     assert sentence(reason).startswith("The workload asks for 4 replicas; the 2 nodes of the cluster hold 3 of them")
+    reason = never_fits(amount(4), 4, (), NODES[:1], Quota())
+    assert "; the only node of the cluster holds 2 of them when empty. Ask for fewer" in sentence(reason)
 
 
 def test_nodes_count_whatever_their_health() -> None:

@@ -36,17 +36,23 @@ SENTENCES = [
     ),
     (NodeUnusable("gpu-3", known=False), "node_unusable", "Asks for node gpu-3, which is not in the cluster."),
     (NodeTaken("gpu-3", Resource.CPU, 4500, 500), "node_taken", "Needs 4.5 CPUs on node gpu-3, which has 0.5 free."),
+    (NodeTaken("gpu-3", Resource.GPU, 1000, 0), "node_taken", "Needs 1 GPU on node gpu-3, which has none free."),
+    (
+        NoRoom(Resource.MEMORY, 96 * 2**20, 1, 0, 0, 1),
+        "no_room",
+        "Needs 96 MiB of memory on one node; the only node has none free.",
+    ),
     (
         NoRoom(Resource.GPU, 8000, 1, 0, 5000, 12),
         "no_room",
-        "Needs 8 GPUs on one node; the freest of 12 nodes has 5.",
+        "Needs 8 GPUs on one node; the freest of 12 nodes has 5 free.",
     ),
     (NoRoom(Resource.GPU, 8000, 4, 2, 8000, 12), "no_room", "Needs 4 x 8 GPUs; 2 of 4 fit on 12 nodes."),
     (NoRoom(Resource.GPU, 1000, 1, 0, 0, 0), "no_room", "Needs 1 GPU; there is no usable node in its pools."),
     (
         NoRoom(Resource.CPU, 64000, 1, 0, 8000, 3, (Resource.GPU,)),
         "no_room",
-        "Needs 64 CPUs on one node; the freest of 3 nodes with enough GPUs has 8.",
+        "Needs 64 CPUs on one node; the freest of 3 nodes with enough GPUs has 8 free.",
     ),
 ]
 

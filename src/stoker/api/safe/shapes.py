@@ -9,13 +9,31 @@ from stoker.domain.workload import Kind, PortProtocol
 
 DISPLAY_NAME = r"^[a-z]([-a-z0-9]{0,55}[a-z0-9])?$"
 
-DisplayName = Annotated[str, Meta(pattern=DISPLAY_NAME, max_length=57, examples=["my-training-job"])]
-Quantity = Annotated[str, Meta(min_length=1, max_length=64)]
+DisplayName = Annotated[
+    str,
+    Meta(
+        pattern=DISPLAY_NAME,
+        max_length=57,
+        description='1 to 57 lower-case letters, digits and "-", beginning with a letter and not ending in "-"',
+        examples=["my-training-job"],
+    ),
+]
+Cpu = Annotated[str, Meta(min_length=1, max_length=64, examples=["500m"])]
+Gpu = Annotated[str, Meta(min_length=1, max_length=64, examples=["8"])]
+Memory = Annotated[str, Meta(min_length=1, max_length=64, examples=["16Gi"])]
 Priority = Annotated[int, Meta(ge=0, le=2, description="0 normal, 1 high, 2 highest.")]
 Timeout = Annotated[int, Meta(ge=0, le=315_360_000, description="Seconds; 0 is no timeout.")]
 MaxRetry = Annotated[int, Meta(ge=0, le=50)]
 Replica = Annotated[int, Meta(ge=1, le=100_000)]
-EnvName = Annotated[str, Meta(pattern=r"^[^=\0]+$", max_length=256)]
+EnvName = Annotated[
+    str,
+    Meta(
+        pattern=r"^[^=\0]+$",
+        max_length=256,
+        description='a name of 1 to 256 characters without "="',
+        examples=["NCCL_DEBUG"],
+    ),
+]
 EnvValue = Annotated[str, Meta(max_length=131_072)]
 Description = Annotated[str, Meta(max_length=10_000)]
 Image = Annotated[str, Meta(min_length=1, max_length=1024)]
@@ -32,10 +50,10 @@ class GroupVersionKind(Body, frozen=True, kw_only=True):
 
 
 class ResourceBody(Body, frozen=True, kw_only=True):
-    cpu: Quantity
-    memory: Quantity
+    cpu: Cpu
+    memory: Memory
     replica: Replica
-    gpu: Quantity = "0"
+    gpu: Gpu = "0"
 
 
 class ServiceBody(Body, frozen=True, kw_only=True):
@@ -74,9 +92,9 @@ class PatchWorkload(Body, frozen=True, kw_only=True):
     priority: Priority | UnsetType = UNSET
     preemptible: bool | UnsetType = UNSET
     replica: Replica | UnsetType = UNSET
-    cpu: Quantity | UnsetType = UNSET
-    gpu: Quantity | UnsetType = UNSET
-    memory: Quantity | UnsetType = UNSET
+    cpu: Cpu | UnsetType = UNSET
+    gpu: Gpu | UnsetType = UNSET
+    memory: Memory | UnsetType = UNSET
     image: Image | UnsetType = UNSET
     entry_point: EntryPoint | UnsetType = UNSET
     description: Description | UnsetType = UNSET

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from stoker.domain.quantity import spoken_bytes
 from stoker.domain.workload import Kind, PodPhase, Service
 from stoker.engines.base import PodSeen
 from stoker.engines.local.keeper.folder import EXIT, LOCK, STARTED, STATE, Folder, fields_of
@@ -144,7 +145,8 @@ class Pod:
             if self._exit.get("reason"):
                 return self._exit["reason"]
             if self._exit.get("oom") == "1" and self._exit.get("code") != "0":
-                return f"It was killed: it needed more than its {self.record.memory_bytes} bytes of memory."
+                memory = spoken_bytes(self.record.memory_bytes)
+                return f"It was killed: it needed more memory than the {memory} it asked for. Ask for more."
             return _end_words(self._exit)
         if self.lost:
             return LOST
