@@ -68,8 +68,7 @@ def release(transaction: Transaction, pod: Pod, at: int) -> None:
 
 def _holders(transaction: Transaction, workload: Workload) -> set[str]:
     """The pods of a workload that hold GPUs now."""
-    every = pods.open_allocations(transaction, workload.cluster_id)
-    return {each.pod_uid for each in every if each.workload_uid == workload.uid}
+    return {each.pod_uid for each in pods.allocations_of(transaction, workload.uid)}
 
 
 def _end(report: PodSeen, at: int) -> int | None:

@@ -29,6 +29,7 @@ WHERE workload_uid = :uid
 ORDER BY attempt DESC, created_at DESC
 """
 HELD = f"SELECT {COLUMNS} FROM pod WHERE cluster_id = :cluster_id AND released_at IS NULL"
+HELD_BY = f"{HELD} AND workload_uid = :workload_uid"
 ADD = """
 INSERT INTO pod (uid, workload_uid, cluster_id, name, attempt, revision, rank, node, devices, phase, ready,
                  exit_code, signal, message, restarts, gpu_milli, cpu_milli, memory_bytes, port, created_at,
@@ -63,6 +64,12 @@ OPEN_ALLOCATIONS = """
 SELECT pod_uid, device, workload_uid, node, model, gpu_milli, from_at
 FROM allocation
 WHERE cluster_id = :cluster_id
+  AND to_at IS NULL
+"""
+ALLOCATIONS_OF = """
+SELECT pod_uid, device, workload_uid, node, model, gpu_milli, from_at
+FROM allocation
+WHERE workload_uid = :workload_uid
   AND to_at IS NULL
 """
 
@@ -147,6 +154,17 @@ def allocate(transaction: Transaction, cluster_id: str, allocations: Iterable[Al
 
 def open_allocations(transaction: Transaction, cluster_id: str) -> list[Allocation]:
     return [Allocation(*row) for row in transaction.all(OPEN_ALLOCATIONS, {"cluster_id": cluster_id})]
+
+
+def held_by(transaction: Transaction, cluster_id: str, workload_uid: str) -> list[Pod]:
+    """Those of one workload."""
+    params = {"cluster_id": cluster_id, "workload_uid": workload_uid}
+    return [build(row) for row in transaction.all(HELD_BY, params)]
+
+
+def allocations_of(transaction: Transaction, workload_uid: str) -> list[Allocation]:
+    """The GPUs that one workload holds now."""
+    return [Allocation(*row) for row in transaction.all(ALLOCATIONS_OF, {"workload_uid": workload_uid})]
 
 
 def _params(pod: Pod) -> dict[str, object]:

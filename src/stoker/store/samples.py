@@ -1,8 +1,8 @@
 """Readings as they are kept: a tick at a time in the open hour, and the hours that are over in segments.
 
-A segment is an hour, or a part of one, of the GPUs of one roster, cut into chunks of adjacent GPUs. It is written in
-pieces and counts only once it is sealed; its ticks go in the same transaction. So every reading is there once, in a
-tick or in a sealed segment, whenever the writer is stopped.
+A tick is cut into stripes of adjacent GPUs. A segment is an hour, or a part of one, of the GPUs of one roster, cut into
+chunks of adjacent GPUs. It is written in pieces and counts only once it is sealed; its ticks go in the same
+transaction. So every reading counts once, in a tick or in a sealed segment, whenever the writer is stopped.
 """
 
 import hashlib
@@ -20,21 +20,17 @@ INSERT INTO roster (id, cluster_id, sha256, created_at, gpus, body)
 VALUES (:id, :cluster_id, :sha256, :at, :gpus, :body)
 """
 ADD_TICK = """
-INSERT INTO sample_tick (cluster_id, at, roster_id, data)
-VALUES (:cluster_id, :at, :roster_id, :data)
+INSERT INTO sample_tick (cluster_id, at, roster_id)
+VALUES (:cluster_id, :at, :roster_id)
 ON CONFLICT (cluster_id, at) DO NOTHING
 """
-TICKS = """
-SELECT at, roster_id, data
-FROM sample_tick
-WHERE cluster_id = :cluster_id
-  AND at >= :from_at
-  AND at < :to_at
-ORDER BY at
-LIMIT :limit
+ADD_STRIPE = """
+INSERT INTO sample_stripe (cluster_id, first_gpu, at, gpus, data)
+VALUES (:cluster_id, :first_gpu, :at, :gpus, :data)
+ON CONFLICT (cluster_id, first_gpu, at) DO UPDATE
+SET gpus = excluded.gpus, data = excluded.data
 """
-OLDEST_TICK = "SELECT MIN(at) FROM sample_tick WHERE cluster_id = :cluster_id"
-TICK_TIMES = """
+TICKS = """
 SELECT at, roster_id
 FROM sample_tick
 WHERE cluster_id = :cluster_id
@@ -42,7 +38,27 @@ WHERE cluster_id = :cluster_id
   AND at < :to_at
 ORDER BY at
 """
+STRIPES = """
+SELECT at, data
+FROM sample_stripe
+WHERE cluster_id = :cluster_id
+  AND first_gpu = :first_gpu
+  AND at >= :from_at
+  AND at < :to_at
+ORDER BY at
+"""
+OLDEST_TICK = "SELECT MIN(at) FROM sample_tick WHERE cluster_id = :cluster_id"
 DROP_TICK = "DELETE FROM sample_tick WHERE cluster_id = :cluster_id AND at = :at"
+SWEEP = """
+DELETE FROM sample_stripe
+WHERE (cluster_id, first_gpu, at) IN (
+    SELECT cluster_id, first_gpu, at
+    FROM sample_stripe
+    WHERE cluster_id = :cluster_id
+      AND at < :before
+    LIMIT :limit
+)
+"""
 ADD_SEGMENT = """
 INSERT INTO sample_segment (id, cluster_id, hour_at, roster_id, ticks, times, chunk_gpus, sealed_at)
 VALUES (:id, :cluster_id, :hour_at, :roster_id, :ticks, :times, :chunk_gpus, NULL)
@@ -77,11 +93,10 @@ EVERY_GPU = 1 << 62
 class Tick(Struct, frozen=True):
     at: int
     roster_id: int
-    data: bytes
 
 
 class Chunk(Struct, frozen=True):
-    """Some GPUs of a segment, from the roster's `first_gpu` on."""
+    """Some GPUs of a tick or of a segment, from the roster's `first_gpu` on."""
 
     first_gpu: int
     gpus: int
@@ -126,21 +141,26 @@ def roster(transaction: Transaction, roster_id: int) -> bytes:
     return row[0]
 
 
-def add_tick(transaction: Transaction, cluster_id: str, at: int, roster_id: int, data: bytes) -> None:
+def add_tick(transaction: Transaction, cluster_id: str, at: int, roster_id: int, stripes: Iterable[Chunk]) -> None:
     """Keep what all GPUs of a roster said at one moment; the first to say it wins."""
-    transaction.run(ADD_TICK, {"cluster_id": cluster_id, "at": at, "roster_id": roster_id, "data": data})
+    if transaction.run(ADD_TICK, {"cluster_id": cluster_id, "at": at, "roster_id": roster_id}):
+        transaction.many(
+            ADD_STRIPE, [{"cluster_id": cluster_id, "at": at, **structs.asdict(stripe)} for stripe in stripes]
+        )
 
 
-def ticks(transaction: Transaction, cluster_id: str, from_at: int, to_at: int, limit: int = 1 << 31) -> list[Tick]:
+def ticks(transaction: Transaction, cluster_id: str, from_at: int, to_at: int) -> list[Tick]:
     """Ticks that are in no segment yet, oldest first; `to_at` is not among them."""
-    params = {"cluster_id": cluster_id, "from_at": from_at, "to_at": to_at, "limit": limit}
+    params = {"cluster_id": cluster_id, "from_at": from_at, "to_at": to_at}
     return [Tick(*row) for row in transaction.all(TICKS, params)]
 
 
-def tick_times(transaction: Transaction, cluster_id: str, from_at: int, to_at: int) -> list[tuple[int, int]]:
-    """When there are ticks, and of which roster."""
-    params = {"cluster_id": cluster_id, "from_at": from_at, "to_at": to_at}
-    return [(row[0], row[1]) for row in transaction.all(TICK_TIMES, params)]
+def stripes(
+    transaction: Transaction, cluster_id: str, first_gpu: int, from_at: int, to_at: int
+) -> list[tuple[int, bytes]]:
+    """What was kept of some GPUs, with its moments, oldest first. It counts where there is a tick."""
+    params = {"cluster_id": cluster_id, "first_gpu": first_gpu, "from_at": from_at, "to_at": to_at}
+    return [(row[0], row[1]) for row in transaction.all(STRIPES, params)]
 
 
 def oldest_tick(transaction: Transaction, cluster_id: str) -> int | None:
@@ -149,7 +169,13 @@ def oldest_tick(transaction: Transaction, cluster_id: str) -> int | None:
 
 
 def drop_ticks(transaction: Transaction, cluster_id: str, ats: Iterable[int]) -> None:
+    """These count no more; `sweep` removes what they held."""
     transaction.many(DROP_TICK, [{"cluster_id": cluster_id, "at": at} for at in ats])
+
+
+def sweep(transaction: Transaction, cluster_id: str, before: int, limit: int = 2000) -> int:
+    """Remove some of what was kept before the oldest tick; says how much went."""
+    return transaction.run(SWEEP, {"cluster_id": cluster_id, "before": before, "limit": limit})
 
 
 def add_chunks(transaction: Transaction, cluster_id: str, hour_at: int, roster_id: int, hour: Packed, at: int) -> None:

@@ -18,6 +18,8 @@ from stoker.store.samples import Chunk, Packed
 
 CHUNK_GPUS = 128
 """How many GPUs of adjacent nodes are packed together: few enough that one of them is quickly read."""
+STRIPE_GPUS = 1024
+"""The same of a tick; a multiple of the former."""
 LEVEL = 1
 MIB = 1 << 20
 
@@ -57,14 +59,14 @@ _encode = msgspec.msgpack.Encoder().encode
 _local = threading.local()
 
 
-def encode_tick(values: Columns) -> bytes:
-    """Arrays [gpu] of one moment."""
-    return encode_chunk({metric: array[:, np.newaxis] for metric, array in values.items()})
+def encode_tick(values: Columns) -> list[Chunk]:
+    """Arrays [gpu] of one moment, cut into stripes."""
+    return pack_tick({metric: to_whole(metric, array) for metric, array in values.items()})
 
 
-def decode_tick(data: bytes, metrics: Iterable[Metric] = tuple(Metric)) -> dict[Metric, NDArray[np.floating]]:
-    """Arrays [gpu], NaN where there was no reading; a metric that was not kept is all NaN."""
-    return {metric: array[:, 0] for metric, array in decode_chunk(data, metrics).items()}
+def pack_tick(steps: Mapping[Metric, NDArray[np.signedinteger]]) -> list[Chunk]:
+    """The same of whole numbers."""
+    return _cut({metric: array[:, np.newaxis] for metric, array in steps.items()}, STRIPE_GPUS)
 
 
 def encode_chunk(values: Columns) -> bytes:
@@ -86,12 +88,7 @@ def encode_hour(ats: NDArray[np.int64], values: Columns) -> Packed:
 
 def pack_hour(ats: NDArray[np.int64], steps: Mapping[Metric, NDArray[np.signedinteger]]) -> Packed:
     """The same of whole numbers."""
-    gpus = len(next(iter(steps.values())))
-    chunks = [
-        Chunk(first, min(CHUNK_GPUS, gpus - first), pack({m: s[first : first + CHUNK_GPUS] for m, s in steps.items()}))
-        for first in range(0, gpus, CHUNK_GPUS)
-    ]
-    return Packed(len(ats), encode_times(ats), CHUNK_GPUS, chunks)
+    return Packed(len(ats), encode_times(ats), CHUNK_GPUS, _cut(steps, CHUNK_GPUS))
 
 
 def encode_times(ats: NDArray[np.int64]) -> bytes:
@@ -145,6 +142,18 @@ def unpack(
             shape = np.empty((packed.gpus, packed.ticks), bool)[rows].shape
             found[metric] = np.full(shape, scale.missing, scale.whole)
     return found
+
+
+def _cut(steps: Mapping[Metric, NDArray[np.signedinteger]], size: int) -> list[Chunk]:
+    gpus = len(next(iter(steps.values())))
+    return [
+        Chunk(
+            first,
+            min(size, gpus - first),
+            pack({metric: array[first : first + size] for metric, array in steps.items()}),
+        )
+        for first in range(0, gpus, size)
+    ]
 
 
 def _shuffled(steps: NDArray[np.signedinteger]) -> bytes:

@@ -6,7 +6,7 @@ from stoker.domain.identity import Cluster
 from stoker.domain.live import Part
 from stoker.store import clusters, live_views, samples
 from stoker.store.base import Store
-from stoker.store.samples import Chunk, Packed
+from stoker.store.samples import Chunk, Packed, Tick
 
 HOUR = 3_600_000
 PACKED = Packed(2, b"times", 128, [Chunk(0, 128, b"first"), Chunk(128, 3, b"second")])
@@ -27,11 +27,21 @@ def test_the_same_gpus_have_the_same_roster_also_after_others(store: Store, loop
 
 def test_a_tick_that_is_written_twice_is_there_once(store: Store, loop_run: LoopRun) -> None:
     for data in (b"first", b"again"):
-        loop_run(store.write(lambda tx, d=data: samples.add_tick(tx, "c", 15_000, 1, d)))
-    loop_run(store.write(lambda tx: samples.add_tick(tx, "other", 15_000, 1, b"")))
-    found = loop_run(store.read(lambda tx: samples.ticks(tx, "c", 0, HOUR)))
-    assert [(tick.at, tick.data) for tick in found] == [(15_000, b"first")]
+        loop_run(store.write(lambda tx, d=data: samples.add_tick(tx, "c", 15_000, 1, [Chunk(0, 1, d)])))
+    loop_run(store.write(lambda tx: samples.add_tick(tx, "other", 15_000, 1, [Chunk(0, 1, b"")])))
+    assert loop_run(store.read(lambda tx: samples.ticks(tx, "c", 0, HOUR))) == [Tick(15_000, 1)]
     assert loop_run(store.read(lambda tx: samples.ticks(tx, "c", 0, 15_000))) == []
+    assert loop_run(store.read(lambda tx: samples.stripes(tx, "c", 0, 0, HOUR))) == [(15_000, b"first")]
+
+
+def test_what_a_dropped_tick_held_is_swept_and_can_be_written_again(store: Store, loop_run: LoopRun) -> None:
+    for at in (1, 2, 3):
+        loop_run(store.write(lambda tx, at=at: samples.add_tick(tx, "c", at, 1, [Chunk(0, 1, b"old")])))
+    loop_run(store.write(lambda tx: samples.drop_ticks(tx, "c", [1, 2])))
+    loop_run(store.write(lambda tx: samples.add_tick(tx, "c", 2, 1, [Chunk(0, 1, b"new")])))
+    assert loop_run(store.write(lambda tx: samples.sweep(tx, "c", 2, 5))) == 1
+    assert loop_run(store.read(lambda tx: samples.stripes(tx, "c", 0, 0, 9))) == [(2, b"new"), (3, b"old")]
+    assert loop_run(store.read(lambda tx: samples.oldest_tick(tx, "c"))) == 2
 
 
 def test_a_segment_counts_once_it_is_sealed(store: Store, loop_run: LoopRun) -> None:

@@ -13,10 +13,18 @@ CREATE TABLE sample_tick (
     cluster_id TEXT COLLATE "C" NOT NULL,
     at BIGINT NOT NULL,
     roster_id BIGINT NOT NULL,
-    data BYTEA NOT NULL,
     PRIMARY KEY (cluster_id, at)
 );
-CREATE INDEX sample_tick_age ON sample_tick (at);
+
+CREATE TABLE sample_stripe (
+    cluster_id TEXT COLLATE "C" NOT NULL,
+    first_gpu BIGINT NOT NULL,
+    at BIGINT NOT NULL,
+    gpus BIGINT NOT NULL,
+    data BYTEA NOT NULL,
+    PRIMARY KEY (cluster_id, first_gpu, at)
+);
+CREATE INDEX sample_stripe_age ON sample_stripe (cluster_id, at);
 
 CREATE TABLE sample_segment (
     id BIGINT PRIMARY KEY,

@@ -13,10 +13,18 @@ CREATE TABLE sample_tick (
     cluster_id TEXT NOT NULL,
     at INTEGER NOT NULL,
     roster_id INTEGER NOT NULL,
-    data BLOB NOT NULL,
     PRIMARY KEY (cluster_id, at)
 ) STRICT;
-CREATE INDEX sample_tick_age ON sample_tick (at);
+
+CREATE TABLE sample_stripe (
+    cluster_id TEXT NOT NULL,
+    first_gpu INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    gpus INTEGER NOT NULL,
+    data BLOB NOT NULL,
+    PRIMARY KEY (cluster_id, first_gpu, at)
+) STRICT;
+CREATE INDEX sample_stripe_age ON sample_stripe (cluster_id, at);
 
 CREATE TABLE sample_segment (
     id INTEGER PRIMARY KEY,
