@@ -52,6 +52,9 @@ class LeasedStore:
     async def peek(self, query: Change[T]) -> T:
         return await self._store.peek(query)
 
+    def check_room(self) -> None:
+        self._store.check_room()
+
     async def close(self) -> None:
         """The store belongs to the server; it is not closed from here."""
 

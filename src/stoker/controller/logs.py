@@ -1,7 +1,8 @@
 """Brings what pods print into the store, before the engine lets go of it.
 
 Lines are read as they appear and kept in chunks. A chunk is written when it is large enough, old enough, or the
-pod's last; what is not written yet is read again after a crash, because only a written chunk moves the position.
+pod's last; what is not written yet is read again after a crash, because only a written chunk moves the position. While
+the disk is nearly full nothing is read: what a pod printed waits in its own folder.
 """
 
 import asyncio
@@ -54,6 +55,7 @@ class LogCollector:
 
     async def finish(self, ended: Iterable[Pod]) -> None:
         """Read to the end of pods that have ended, and write all of it."""
+        self._store.check_room()
         for pod in ended:
             tail = await self._tail(pod.uid)
             if tail is not None:
@@ -80,8 +82,17 @@ class LogCollector:
             self._reading.discard(pod_uid)
 
     async def _sweep(self) -> None:
+        paused = False
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
+            if not self._has_room():
+                paused = True
+                continue
+            if paused:
+                paused = False
+                for tail in list(self._tails.values()):
+                    async with tail.turn:
+                        await self._read(tail)
             old = self._clock.now() - CHUNK_AGE_MS
             for tail in list(self._tails.values()):
                 if tail.lines and tail.lines[0].at <= old:
@@ -97,9 +108,16 @@ class LogCollector:
             self._tails.setdefault(pod_uid, _Tail(pod, position))
         return self._tails[pod_uid]
 
+    def _has_room(self) -> bool:
+        try:
+            self._store.check_room()
+        except StokerError:
+            return False
+        return True
+
     async def _read(self, tail: _Tail) -> None:
         """Everything that is there now."""
-        while True:
+        while self._has_room():
             try:
                 found = await self._engine.logs(tail.pod.uid, tail.position, AT_ONCE)
             except StokerError as error:

@@ -133,6 +133,24 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         int, Meta(ge=2**16, le=2**40, description="How much of what one pod prints is kept; the oldest goes first.")
     ] = 268_435_456
     training_days: Annotated[int, Meta(ge=1, le=36_600, description="How long training metrics are kept.")] = 90
+    low_space_bytes: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=2**50,
+            description="Free space of the data directory's disk below which nothing new is accepted, with SQLite; "
+            "never more than a tenth of the disk.",
+        ),
+    ] = 268_435_456
+    reserve_bytes: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=2**40,
+            description="Space held back for stopping and deleting on a full disk, with SQLite; never more than a "
+            "twentieth of the disk.",
+        ),
+    ] = 33_554_432
     audit_days: Annotated[
         int, Meta(ge=0, le=36_600, description="How long audit records are kept; 0 means for ever.")
     ] = 365

@@ -56,7 +56,9 @@ async def installed(
     """Everything running but the sockets; closed in the reverse order."""
     clock = clock or SystemClock()
     data_dir = make_data_dir(settings)
-    store = open_store(settings.database, data_dir, settings.database_pool)
+    store = open_store(
+        settings.database, data_dir, settings.database_pool, settings.low_space_bytes, settings.reserve_bytes
+    )
     try:
         candidate = readable(randomness(48))
         signing_key = await store.write(lambda tx: kept_secrets.find_or_add(tx, SIGNING_KEY, candidate, clock.now()))

@@ -92,6 +92,7 @@ class Workloads:
             record(self._context, transaction, actor, Action.WORKLOAD_CREATE, workload.slug)
             return workload
 
+        self._context.store.check_room()
         made = await self._context.store.write(only_once(self._context, actor, once, Workload, change))
         self._context.signal.notify()
         return made
@@ -150,6 +151,7 @@ class Workloads:
 
     async def resume(self, actor: Actor, ref: str) -> None:
         """Queue a stopped workload again; nothing else can be resumed."""
+        self._context.store.check_room()
         if not await self._ask(actor, Action.WORKLOAD_RESUME, ref, lambda at: ResumeAsked(at, actor.name)):
             raise StokerError(
                 ErrorCode.STATE_FORBIDS,
@@ -196,6 +198,7 @@ class Workloads:
             record(self._context, transaction, actor, Action.WORKLOAD_CREATE, workload.slug, f"clone of {source.slug}")
             return workload
 
+        self._context.store.check_room()
         made = await self._context.store.write(only_once(self._context, actor, once, Workload, change))
         self._context.signal.notify()
         return made

@@ -54,4 +54,9 @@ class Store(Protocol):
         """Run a query that is a few indexed look-ups, without leaving the caller's thread where possible."""
         ...
 
+    def check_room(self) -> None:
+        """Refuse to take on more while there is little room for it. Whatever ends or removes something is written
+        all the same."""
+        ...
+
     async def close(self) -> None: ...

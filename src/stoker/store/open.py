@@ -8,12 +8,12 @@ from stoker.store.base import Store
 SCHEMES = ("postgresql://", "postgres://")
 
 
-def open_store(database: str, data_dir: Path, pool: int) -> Store:
+def open_store(database: str, data_dir: Path, pool: int, low_bytes: int = 0, reserve_bytes: int = 0) -> Store:
     """Open the database at the URL, or the SQLite file of the data dir when there is none; migrates it."""
     if not database:
         from stoker.store.sqlite import SqliteStore
 
-        return SqliteStore(data_dir)
+        return SqliteStore(data_dir, low_bytes, reserve_bytes)
     if not database.startswith(SCHEMES):
         raise bad_request(
             "database",

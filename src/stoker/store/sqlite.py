@@ -7,6 +7,7 @@ fails takes nothing with it. A write is answered after the commit that carries i
 import asyncio
 import contextlib
 import fcntl
+import logging
 import os
 import queue
 import sqlite3
@@ -19,6 +20,7 @@ from typing import Any
 
 from stoker.domain.errors import ErrorCode, StokerError
 from stoker.store.base import NO_PARAMS, Change, Params, Row, T
+from stoker.store.disk import Disk
 from stoker.store.migrate import migrate
 
 FILE = "stoker.db"
@@ -26,6 +28,8 @@ READERS = 4
 BATCH = 256
 BATCH_SECONDS = 0.02
 BUSY_MS = 10_000
+START_BYTES = 2**20
+"""What opening the database may need."""
 FAILURES = {
     sqlite3.SQLITE_PERM,
     sqlite3.SQLITE_BUSY,
@@ -39,6 +43,8 @@ FAILURES = {
     sqlite3.SQLITE_PROTOCOL,
     sqlite3.SQLITE_NOTADB,
 }
+
+log = logging.getLogger("stoker.store")
 
 
 class SqliteTransaction:
@@ -114,6 +120,10 @@ def is_failure(error: sqlite3.Error) -> bool:
     return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF in FAILURES
 
 
+def is_full(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
+
+
 def unwritable(error: sqlite3.Error | OSError, path: Path) -> StokerError:
     """A failure of the file itself, said so that its owner can act."""
     reason = error.strerror if isinstance(error, OSError) else error
@@ -148,15 +158,19 @@ class _Job:
 class SqliteStore:
     """The embedded default: a file in the data dir."""
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, low_bytes: int = 0, reserve_bytes: int = 0) -> None:
         self.path = data_dir / FILE
         self._lock = DataDirLock(data_dir)
         with contextlib.ExitStack() as undo:
             undo.callback(self._lock.release)
+            self._disk = Disk(data_dir, low_bytes, reserve_bytes)
+            if self._disk.free() < START_BYTES:
+                self._disk.release(self._log)
             try:
                 self._writing = undo.enter_context(contextlib.closing(connect(self.path)))
                 migrate(_Migrator(self._writing), "sqlite")
                 self._peeking = connect(self.path, read_only=True)
+                self._disk.hold()
             except sqlite3.Error as error:
                 raise unwritable(error, self.path) from error
             undo.pop_all()
@@ -171,6 +185,13 @@ class SqliteStore:
     @property
     def name(self) -> str:
         return f"SQLite ({self.path})"
+
+    @property
+    def _log(self) -> Path:
+        return self.path.with_name(f"{FILE}-wal")
+
+    def check_room(self) -> None:
+        self._disk.check_room()
 
     async def write(self, change: Change[T]) -> T:
         self._refuse_when_closed()
@@ -227,25 +248,33 @@ class SqliteStore:
 
     def _write_forever(self) -> None:
         stopping = False
-        while not stopping:
-            batch: list[_Job] = []
-            job = self._jobs.get()
-            try:
-                stopping = job is None
-                if job is not None:
-                    self._commit(job, batch)
-            except sqlite3.Error as error:
-                with contextlib.suppress(sqlite3.Error):
-                    self._writing.execute("ROLLBACK")
+        while not stopping and (job := self._jobs.get()) is not None:
+            batch = [job]
+            error = self._try(batch)
+            if error is not None and is_full(error) and self._disk.release(self._log):
+                log.warning("the disk of %s is full: its reserve was given up", self.path.parent)
+                error = self._try(batch)
+            if error is not None:
                 for lost in batch:
                     lost.error = unwritable(error, self.path)
-            stopping = self._deliver(batch) or stopping
+            else:
+                self._disk.hold()
+            stopping = self._deliver(batch)
 
-    def _commit(self, job: _Job, batch: list[_Job]) -> None:
-        """Run the job and those behind it, and commit them together."""
+    def _try(self, batch: list[_Job]) -> sqlite3.Error | None:
+        """Commit these, or undo all of them; what was in the way."""
+        try:
+            self._commit(batch)
+        except sqlite3.Error as error:
+            with contextlib.suppress(sqlite3.Error):
+                self._writing.execute("ROLLBACK")
+            return error
+        return None
+
+    def _commit(self, batch: list[_Job]) -> None:
+        """Run these jobs and those behind them, and commit them together."""
         execute = self._writing.execute
         transaction = SqliteTransaction(self._writing)
-        batch.append(job)
         execute("BEGIN IMMEDIATE")
         until = time.monotonic() + BATCH_SECONDS
         position = 0
@@ -263,11 +292,12 @@ class SqliteStore:
 
     def _run(self, job: _Job, transaction: SqliteTransaction) -> None:
         execute = self._writing.execute
+        job.result = job.error = None
         execute("SAVEPOINT job")
         try:
             job.result = job.change(transaction)
         except sqlite3.Error as error:
-            if not self._writing.in_transaction:
+            if is_full(error) or not self._writing.in_transaction:
                 raise
             job.error = unwritable(error, self.path) if is_failure(error) else error
         except BaseException as error:

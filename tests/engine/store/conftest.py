@@ -21,9 +21,9 @@ class Disk:
 
 
 @contextlib.contextmanager
-def small_mount(folder: Path) -> Generator[Disk]:
+def small_mount(folder: Path, size: str = "4m") -> Generator[Disk]:
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", folder], check=False, capture_output=True
+        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], check=False, capture_output=True
     )
     if mounted.returncode != 0:
         pytest.skip("this user may not mount a small disk; the file size limit is tested instead")

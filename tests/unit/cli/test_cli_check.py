@@ -33,7 +33,7 @@ def of(folder: Path, **changes: object) -> Settings:
 
 
 def test_a_healthy_data_dir_is_healthy(folder: Path) -> None:
-    found = [data.data_dir(folder), data.space(folder), data.database(of(folder)), machine.clock(folder)]
+    found = [data.data_dir(folder), data.space(of(folder)), data.database(of(folder)), machine.clock(folder)]
     assert {finding.verdict for finding in found} == {Verdict.OK}
 
 
@@ -41,7 +41,7 @@ def test_a_data_dir_that_is_not_there_yet_is_only_a_warning(tmp_path: Path) -> N
     absent = tmp_path / "absent"
     assert data.data_dir(absent).verdict is Verdict.WARNING
     assert data.database(of(absent)).verdict is Verdict.WARNING
-    assert data.space(absent).verdict is Verdict.OK
+    assert data.space(of(absent)).verdict is Verdict.OK
     assert not absent.exists()
 
 

@@ -64,7 +64,7 @@ def examine(config: str | None, data_dir: str | None, asked: str | None) -> Iter
     yield machine.clock(folder)
     yield machine.extras(settings)
     yield data.data_dir(folder)
-    yield data.space(folder)
+    yield data.space(settings)
     process = data.holder(folder)
     yield data.lock(folder, process)
     yield data.database(settings)

@@ -3,19 +3,18 @@
 import contextlib
 import fcntl
 import os
-import shutil
 import sqlite3
 from pathlib import Path
 
 from stoker.domain.errors import StokerError
 from stoker.domain.settings import Settings, public
 from stoker.server.checks.finding import Finding, broken, ok, warning
+from stoker.store.disk import Disk, shown
 from stoker.store.migrate import APPLIED, known, pending
 from stoker.store.sqlite import FILE, connect
 
 MIB = 2**20
 LITTLE_SPACE = 1024 * MIB
-NO_SPACE = 100 * MIB
 
 
 def data_dir(path: Path) -> Finding:
@@ -35,13 +34,16 @@ def data_dir(path: Path) -> Finding:
     return ok(name, f"{path} is there, for its owner only.")
 
 
-def space(path: Path) -> Finding:
+def space(settings: Settings) -> Finding:
     """Free space where the data dir is, or will be."""
+    path = Path(settings.data_dir)
     existing = next(place for place in (path, *path.absolute().parents) if place.exists())
-    free = shutil.disk_usage(existing).free
+    disk = Disk(existing, settings.low_space_bytes, settings.reserve_bytes)
+    free = disk.free()
     message = f"{free / 2**30:.1f} GiB are free on the disk of {path}."
-    if free < NO_SPACE:
-        return broken("space", message, "Free some space, or move the data dir.")
+    if free < disk.low_bytes:
+        refused = f"Below {shown(disk.low_bytes)} nothing new is accepted; stopping and deleting still work."
+        return broken("space", f"{message} {refused}", "Free some space, or move the data dir.")
     if free < LITTLE_SPACE:
         return warning("space", message, "Free some space.")
     return ok("space", message)

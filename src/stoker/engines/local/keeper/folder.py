@@ -13,6 +13,7 @@ STATE = "state"
 EXIT = "exit"
 CONTROL = "control"
 LOG = "log."
+RECORD_BYTES = 512
 
 Fields = dict[str, int | str]
 
@@ -56,9 +57,9 @@ class Folder:
 
     def record(self, name: str, fields: Fields, *, durable: bool) -> None:
         """Put a record in place, whole or not at all."""
-        fd = self.open(name + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        fd = self.open(name + ".new", os.O_WRONLY | os.O_CREAT)
         try:
-            os.write(fd, "".join(f"{key}={value}\n" for key, value in fields.items()).encode())
+            os.ftruncate(fd, os.write(fd, "".join(f"{key}={value}\n" for key, value in fields.items()).encode()))
             if durable:
                 os.fsync(fd)
         finally:
@@ -66,6 +67,14 @@ class Folder:
         os.rename(name + ".new", name, src_dir_fd=self.fd, dst_dir_fd=self.fd)
         if durable:
             os.fsync(self.fd)
+
+    def hold_room(self, name: str) -> None:
+        """Take the room of a record now, so that a disk that is full by then does not keep it from being written."""
+        fd = self.open(name + ".new", os.O_WRONLY | os.O_CREAT)
+        try:
+            os.posix_fallocate(fd, 0, RECORD_BYTES)
+        finally:
+            os.close(fd)
 
     def remove(self, name: str) -> None:
         os.unlink(name, dir_fd=self.fd)

@@ -61,6 +61,7 @@ def start(folder: Folder, lock: int) -> int:
             prctl(PR_SET_CHILD_SUBREAPER, 1)
         prctl(PR_SET_DUMPABLE, 0)  # the command may be the same user, and must not look into its keeper
         prctl(PR_SET_NAME, b"stoker-pod")
+        folder.hold_room(EXIT)
     except OSError as error:
         fail(folder, error)
         os._exit(1)

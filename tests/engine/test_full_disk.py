@@ -1,0 +1,105 @@
+"""A disk that is full for real: what is there can be ended and removed, and then it goes on as before."""
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.conftest import LoopRun
+from tests.engine.live import WORKLOADS, LiveServer, new_workload, until
+from tests.engine.store.conftest import Disk, small_mount
+
+from stoker.domain.errors import ErrorCode, StokerError
+from stoker.store.base import Transaction
+from stoker.store.disk import RESERVE
+from stoker.store.sqlite import SqliteStore
+
+PUT = "INSERT INTO secret (name, value, created_at) VALUES (:name, :value, 0)"
+GREEDY = "while :; do head -c 100000 /dev/zero >> filler 2>/dev/null; done"
+"""Takes every byte that becomes free, for as long as it runs."""
+
+
+@pytest.fixture
+def disk() -> Iterator[Disk]:
+    with tempfile.TemporaryDirectory(prefix="stoker-disk-") as name, small_mount(Path(name), "48m") as limited:
+        yield limited
+
+
+def put(name: str) -> Callable[[Transaction], int]:
+    return lambda transaction: transaction.run(PUT, {"name": name, "value": "x" * 2000})
+
+
+def held(folder: Path) -> int:
+    """How large the reserve is."""
+    return (folder / RESERVE).stat().st_size if (folder / RESERVE).exists() else 0
+
+
+def test_the_reserve_is_given_up_for_a_write_and_made_again_when_there_is_room(disk: Disk, loop_run: LoopRun) -> None:
+    async def main() -> None:
+        store = SqliteStore(disk.folder, 4 * 2**20, 2**21)
+        await store.write(put("before"))
+        assert held(disk.folder) == 2**21
+        store.check_room()
+        disk.fill()
+        with pytest.raises(StokerError, match=f"The disk of {disk.folder} is nearly full: 0.0 MiB are free") as low:
+            store.check_room()
+        assert low.value.code is ErrorCode.BACKEND_DOWN
+        assert "below 4.0 MiB" in low.value.message
+        await asyncio.gather(*(store.write(put(f"full{number}")) for number in range(50)))
+        for number in range(50):
+            await store.write(put(f"more{number}"))
+        assert held(disk.folder) == 0
+        disk.free()
+        await store.write(put("after"))
+        assert held(disk.folder) == 2**21
+        await store.close()
+        again = SqliteStore(disk.folder)
+        assert await again.peek(count) == 102
+        assert await again.peek(lambda tx: tx.all("PRAGMA integrity_check")) == [("ok",)]
+        await again.close()
+
+    loop_run(main())
+
+
+def count(transaction: Transaction) -> int:
+    return transaction.all("SELECT COUNT(*) FROM secret")[0][0]
+
+
+def test_a_server_starts_on_a_full_disk(disk: Disk, loop_run: LoopRun) -> None:
+    async def main() -> None:
+        store = SqliteStore(disk.folder, 4 * 2**20, 2**21)
+        await store.write(put("before"))
+        await store.close()
+        disk.fill()
+        again = SqliteStore(disk.folder, 4 * 2**20, 2**21)
+        await again.write(put("after"))
+        assert await again.peek(count) == 2
+        await again.close()
+
+    loop_run(main())
+
+
+def test_a_job_that_takes_the_whole_disk_can_be_stopped_and_deleted(disk: Disk) -> None:
+    data = disk.folder / "data"
+    with LiveServer(data) as server:
+        client = server.start().client()
+        assert held(data) > 2 * 2**20
+        greedy = client.create(f"echo begun; {GREEDY}")
+        until(lambda: os.statvfs(data).f_bavail, lambda free: free == 0)
+        refused = client.ask("POST", WORKLOADS, json=new_workload("true"))
+        assert refused.status_code == 503
+        assert refused.json()["errorCode"] == "Stoker.00007"
+        assert f"The disk of {data} is nearly full" in refused.json()["errorMessage"]
+        assert int(refused.headers["Retry-After"]) > 0
+        ready = client.get("/readyz")
+        assert [part["name"] for part in ready["parts"]] == ["database", "space"]
+        assert client.ask("POST", f"{WORKLOADS}/{greedy}/stop").status_code == 204
+        client.until(greedy, lambda found: found["phase"] == "Stopped", 60)
+        assert client.ask("DELETE", f"{WORKLOADS}/{greedy}").status_code == 204
+        until(lambda: os.statvfs(data).f_bavail * 4096, lambda free: free > 20 * 2**20)
+        assert client.end(client.create("echo again"))["phase"] == "Succeeded"
+        assert until(lambda: held(data), lambda size: size > 0) > 2 * 2**20
+        client.close()
+        assert server.stop() == 0
