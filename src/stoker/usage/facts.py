@@ -1,0 +1,50 @@
+"""What is known of one hour of a cluster before it is closed."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+
+class GpuSpan(Struct, frozen=True):
+    """A GPU from one moment to another; it is a row of the readings."""
+
+    gpu: int
+    from_at: int
+    to_at: int
+
+
+class Hold(Struct, frozen=True):
+    """A GPU, or a part of one, that a pod held. Up to `started_at` the pod was starting."""
+
+    gpu: int
+    uid: str
+    pod: str
+    gpu_milli: int
+    from_at: int
+    to_at: int
+    started_at: int
+
+
+class Measured(Struct, frozen=True, eq=False):
+    """Readings [gpu, tick], ordered by time; a negative one is missing. Some may lie shortly before the hour.
+
+    Utilisation is in hundredths of a percent, memory in MiB; `memory_size` [gpu] is 0 where it is not known."""
+
+    ats: NDArray[np.int64]
+    utilization: NDArray[np.int16]
+    memory: NDArray[np.int32]
+    memory_size: NDArray[np.int64]
+
+
+class Hour(Struct, frozen=True, eq=False):
+    """Everything that is known of one hour of a cluster. `idle_up_to` is in hundredths of a percent."""
+
+    at: int
+    present: Sequence[GpuSpan]
+    faulty: Sequence[GpuSpan]
+    holds: Sequence[Hold]
+    measured: Measured
+    reach_ms: int
+    idle_up_to: int

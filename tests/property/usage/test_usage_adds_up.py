@@ -1,0 +1,148 @@
+"""Whatever happens in an hour, every GPU-second lies in one account, and the statistics are those of the samples."""
+
+from collections import defaultdict
+from itertools import pairwise
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker.domain.usage import HOUR_MS, Account, Entry
+from stoker.usage.facts import GpuSpan, Hold, Hour, Measured
+from stoker.usage.hour import close
+
+AT = 1_700_000_000_000 // HOUR_MS * HOUR_MS
+GPUS = 3
+IDLE_UP_TO = 100
+
+
+def moments(before: int = 600_000, after: int = 600_000) -> st.SearchStrategy[int]:
+    return st.integers(-before // 1000, (HOUR_MS + after) // 1000).map(lambda second: AT + second * 1000)
+
+
+@st.composite
+def spans(draw: st.DrawFn) -> list[GpuSpan]:
+    found = draw(st.lists(st.tuples(st.integers(0, GPUS - 1), moments(), moments()), max_size=4))
+    return [GpuSpan(gpu, min(a, b), max(a, b)) for gpu, a, b in found]
+
+
+@st.composite
+def all_holds(draw: st.DrawFn) -> list[Hold]:
+    """Each GPU is held by one after another, or shared by two halves."""
+    holds = []
+    for gpu in range(GPUS):
+        for half in range(2 if draw(st.booleans()) else 1):
+            edges = sorted(draw(st.lists(moments(), min_size=2, max_size=6, unique=True)))
+            milli = 500 if half or draw(st.booleans()) else 1000
+            milli = 500 if any(hold.gpu == gpu for hold in holds) else milli
+            for number, (first, last) in enumerate(zip(edges[::2], edges[1::2], strict=False)):
+                uid = draw(st.sampled_from("abc"))
+                started = draw(st.one_of(st.just(first), moments()))
+                holds.append(Hold(gpu, uid, f"{uid}-{gpu}-{half}-{number}", milli, first, last, started))
+    for gpu in range(GPUS):
+        mine = [hold for hold in holds if hold.gpu == gpu]
+        if len({hold.pod.split("-")[2] for hold in mine}) > 1:
+            holds = [hold for hold in holds if hold.gpu != gpu] + [
+                Hold(h.gpu, h.uid, h.pod, 500, h.from_at, h.to_at, h.started_at) for h in mine
+            ]
+    return holds
+
+
+@st.composite
+def hours(draw: st.DrawFn) -> Hour:
+    ats = sorted(set(draw(st.lists(moments(), max_size=12))))
+    values = st.integers(-1, 10_000)
+    table = [[draw(values) for _ in ats] for _ in range(GPUS)]
+    whole = [GpuSpan(gpu, AT - HOUR_MS, AT + 2 * HOUR_MS) for gpu in range(GPUS)]
+    measured = Measured(
+        np.array(ats, np.int64),
+        np.array(table, np.int16).reshape(GPUS, len(ats)),
+        np.array(table, np.int32).reshape(GPUS, len(ats)),
+        np.full(GPUS, 81_920, np.int64),
+    )
+    present = draw(st.one_of(st.just(whole), spans()))
+    reach = draw(st.sampled_from([30_000, 600_000]))
+    return Hour(AT, present, draw(spans()), draw(all_holds()), measured, reach, IDLE_UP_TO)
+
+
+def by_hand(hour: Hour) -> list[Entry]:
+    """The law, moment by moment."""
+    end = AT + HOUR_MS
+    edges = {AT, end, *(span.from_at for span in [*hour.present, *hour.faulty])}
+    edges |= {span.to_at for span in [*hour.present, *hour.faulty]}
+    edges |= {moment for hold in hour.holds for moment in (hold.from_at, hold.to_at, hold.started_at)}
+    edges |= {int(at) + add for at in hour.measured.ats for add in (0, hour.reach_ms)}
+    times = sorted(edge for edge in edges if AT <= edge <= end)
+    amounts: defaultdict[tuple[str, Account], int] = defaultdict(int)
+    for first, last in pairwise(times):
+        for gpu in range(GPUS):
+            if not any(span.gpu == gpu and span.from_at <= first < span.to_at for span in hour.present):
+                continue
+            left = 1000
+            bad = any(span.gpu == gpu and span.from_at <= first < span.to_at for span in hour.faulty)
+            for hold in hour.holds:
+                if hold.gpu == gpu and hold.from_at <= first < hold.to_at:
+                    left -= hold.gpu_milli
+                    account = Account.FAULTY if bad else account_of(hour, hold, first)
+                    amounts[hold.uid, account] += (last - first) * hold.gpu_milli
+            amounts["", Account.FAULTY if bad else Account.FREE] += (last - first) * left
+    return sorted(Entry(uid, account, amount) for (uid, account), amount in amounts.items() if amount)
+
+
+def account_of(hour: Hour, hold: Hold, moment: int) -> Account:
+    if moment < hold.started_at:
+        return Account.STARTING
+    earlier = [place for place, at in enumerate(hour.measured.ats) if at <= moment]
+    if not earlier or moment >= int(hour.measured.ats[earlier[-1]]) + hour.reach_ms:
+        return Account.UNMEASURED
+    reading = int(hour.measured.utilization[hold.gpu, earlier[-1]])
+    if reading < 0:
+        return Account.UNMEASURED
+    return Account.BUSY if reading > IDLE_UP_TO else Account.IDLE
+
+
+@given(hours())
+def test_the_ledger_is_the_law_and_adds_up_to_the_capacity(hour: Hour) -> None:
+    made = close(hour)
+    assert sorted(made.entries) == by_hand(hour)
+    assert sum(entry.amount for entry in made.entries) == made.capacity
+    assert all(entry.amount > 0 for entry in made.entries)
+
+
+@given(hours())
+def test_what_workloads_had_is_what_they_pay_for(hour: Hour) -> None:
+    made = close(hour)
+    for use in made.uses:
+        assert use.allocated == sum(entry.amount for entry in made.entries if entry.payer == use.uid)
+        assert use.allocated <= use.peak_milli * HOUR_MS
+        assert use.replicas.lowest <= use.replicas.average <= use.replicas.highest
+
+
+@given(hours())
+def test_statistics_are_exact(hour: Hour) -> None:
+    made = close(hour)
+    there = {span.gpu for span in hour.present if max(span.from_at, AT) < min(span.to_at, AT + HOUR_MS)}
+    samples: defaultdict[str, list[int]] = defaultdict(list)
+    for hold in hour.holds:
+        for place, at in enumerate(hour.measured.ats):
+            reading = int(hour.measured.utilization[hold.gpu, place])
+            if hold.gpu in there and hold.from_at <= at < hold.to_at and AT <= at < AT + HOUR_MS and reading >= 0:
+                samples[hold.uid].append(reading)
+    pools = [(use.stats, samples[use.uid]) for use in made.uses]
+    pools.append((made.stats, [value for values in samples.values() for value in values]))
+    for stats, values in pools:
+        assert stats.samples == len(values)
+        assert stats.total == sum(values)
+        if values:
+            assert (stats.lowest, stats.highest) == (min(values), max(values))
+            assert np.allclose([stats.p50, stats.p95], np.percentile(values, [50, 95]))
+
+
+@given(hours(), st.randoms())
+def test_the_order_of_what_is_known_does_not_matter(hour: Hour, random: object) -> None:
+    shuffled = list(hour.holds)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    other = Hour(
+        hour.at, hour.present[::-1], hour.faulty[::-1], shuffled, hour.measured, hour.reach_ms, hour.idle_up_to
+    )
+    assert close(other) == close(hour)
