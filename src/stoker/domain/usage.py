@@ -24,9 +24,11 @@ class Account(StrEnum):
 
 
 class Entry(Struct, frozen=True, order=True):
-    """A line of the ledger. `payer` is the uid of the workload that held it, empty when nobody did."""
+    """A line of the ledger: an amount of GPUs of one model. `payer` is the uid of the workload that held them, empty
+    when nobody did."""
 
     payer: str
+    model: str
     account: Account
     amount: int
 

@@ -39,9 +39,11 @@ class Measured(Struct, frozen=True, eq=False):
 
 
 class Hour(Struct, frozen=True, eq=False):
-    """Everything that is known of one hour of a cluster. `idle_up_to` is in hundredths of a percent."""
+    """Everything that is known of one hour of a cluster. `models` has the model of each GPU; `idle_up_to` is in
+    hundredths of a percent."""
 
     at: int
+    models: Sequence[str]
     present: Sequence[GpuSpan]
     faulty: Sequence[GpuSpan]
     holds: Sequence[Hold]

@@ -23,9 +23,9 @@ AT_ONCE = 2048
 
 
 class _Part(Struct, frozen=True):
-    """A stretch of a hold that is neither faulty nor outside the capacity."""
+    """A stretch of a hold that is neither faulty nor outside the capacity. `line` is its row of the ledger."""
 
-    owner: int
+    line: int
     gpu: int
     gpu_milli: int
     from_at: int
@@ -33,34 +33,48 @@ class _Part(Struct, frozen=True):
     started_at: int
 
 
+class _Ledger:
+    """An amount for each account and each line; a line is a payer and a model, and every model has one of nobody."""
+
+    def __init__(self, hour: Hour, holds: Iterable[Hold]) -> None:
+        held = {(hold.uid, hour.models[hold.gpu]) for hold in holds}
+        self.lines = sorted(held | {("", model) for model in hour.models})
+        self.place = {line: number for number, line in enumerate(self.lines)}
+        self.amounts = np.zeros((len(self.lines), len(ACCOUNTS)), np.int64)
+
+    def book(self, lines: int | NDArray[np.int64], account: Account, amounts: int | NDArray[np.int64]) -> None:
+        np.add.at(self.amounts[:, ACCOUNTS.index(account)], lines, amounts)
+
+    def entries(self) -> tuple[Entry, ...]:
+        return tuple(
+            Entry(*line, account, int(self.amounts[row, column]))
+            for row, line in enumerate(self.lines)
+            for column, account in enumerate(ACCOUNTS)
+            if self.amounts[row, column]
+        )
+
+
 def close(hour: Hour) -> HourUse:
     """The ledger of the hour and what each workload used; nothing depends on the order of what is given."""
     end = hour.at + HOUR_MS
     present = _by_gpu(hour.present, hour.at, end)
-    faulty = {
-        gpu: shared(spans, present[gpu]) for gpu, spans in _by_gpu(hour.faulty, hour.at, end).items() if gpu in present
-    }
+    broken = _by_gpu(hour.faulty, hour.at, end)
+    faulty = {gpu: shared(spans, present[gpu]) for gpu, spans in broken.items() if gpu in present}
     holds = [hold for hold in hour.holds if hold.gpu in present and max(hold.from_at, hour.at) < min(hold.to_at, end)]
     holds.sort(key=lambda hold: (hold.uid, hold.pod, hold.gpu, hold.from_at))
+    ledger = _Ledger(hour, holds)
+    _book_what_was_held(hour, _parts(hour, holds, present, faulty, ledger), ledger)
+    _book_the_rest(hour, present, faulty, ledger)
     owners = sorted({hold.uid for hold in holds})
-    place = {uid: number for number, uid in enumerate(owners)}
-    ledger = np.zeros((len(owners) + 1, len(ACCOUNTS)), np.int64)
-    parts = _parts(hour, holds, place, present, faulty, ledger)
-    _book(hour, parts, ledger)
-    _book_the_rest(present, faulty, ledger)
-    capacity = sum(length(spans) for spans in present.values()) * GPU_MILLI
-    samples = gather(hour.measured, hour.at, holds, [place[hold.uid] for hold in holds], len(owners))
+    numbers = {uid: number for number, uid in enumerate(owners)}
+    samples = gather(hour.measured, hour.at, holds, [numbers[hold.uid] for hold in holds], len(owners))
+    entries = ledger.entries()
     return HourUse(
         at=hour.at,
         gpus=Crowd((span, 1) for spans in present.values() for span in spans).highest,
-        capacity=capacity,
-        entries=tuple(
-            Entry(uid, account, int(ledger[row, column]))
-            for row, uid in enumerate([*owners, ""])
-            for column, account in enumerate(ACCOUNTS)
-            if ledger[row, column]
-        ),
-        uses=tuple(_uses(hour.at, holds, owners, ledger, samples)),
+        capacity=sum(length(spans) for spans in present.values()) * GPU_MILLI,
+        entries=entries,
+        uses=tuple(_uses(hour.at, holds, owners, entries, samples)),
         stats=samples.of_all(),
     )
 
@@ -75,33 +89,32 @@ def _by_gpu(spans: Iterable[GpuSpan], begin: int, end: int) -> dict[int, list[St
 def _parts(
     hour: Hour,
     holds: Iterable[Hold],
-    place: dict[str, int],
     present: dict[int, list[Stretch]],
     faulty: dict[int, list[Stretch]],
-    ledger: NDArray[np.int64],
+    ledger: _Ledger,
 ) -> list[_Part]:
     """What of the holds can be used; faulty time is booked at once."""
     whole = [(hour.at, hour.at + HOUR_MS)]
     parts = []
     for hold in holds:
-        owner = place[hold.uid]
+        line = ledger.place[hold.uid, hour.models[hold.gpu]]
         held = clipped([(hold.from_at, hold.to_at)], *whole[0])
         if present[hold.gpu] != whole or hold.gpu in faulty:
             held = shared(held, present[hold.gpu])
             lost = shared(held, faulty.get(hold.gpu, []))
-            ledger[owner, ACCOUNTS.index(Account.FAULTY)] += length(lost) * hold.gpu_milli
+            ledger.book(line, Account.FAULTY, length(lost) * hold.gpu_milli)
             held = without(held, lost)
-        parts += [_Part(owner, hold.gpu, hold.gpu_milli, *span, hold.started_at) for span in held]
+        parts += [_Part(line, hold.gpu, hold.gpu_milli, *span, hold.started_at) for span in held]
     return parts
 
 
-def _book(hour: Hour, parts: Sequence[_Part], ledger: NDArray[np.int64]) -> None:
+def _book_what_was_held(hour: Hour, parts: Sequence[_Part], ledger: _Ledger) -> None:
     """Lay the parts over the readings: starting, unmeasured, busy and idle time of each."""
     begin, until = _reaches(hour)
     for first in range(0, len(parts), AT_ONCE):
         some = parts[first : first + AT_ONCE]
-        columns = np.array([(p.owner, p.gpu, p.gpu_milli, p.from_at, p.to_at, p.started_at) for p in some], np.int64)
-        owner, gpu, milli, from_at, to_at, started_at = columns.T
+        columns = np.array([(p.line, p.gpu, p.gpu_milli, p.from_at, p.to_at, p.started_at) for p in some], np.int64)
+        line, gpu, milli, from_at, to_at, started_at = columns.T
         from_at, to_at = from_at - hour.at, to_at - hour.at
         working = np.clip(started_at - hour.at, from_at, to_at)
         overlap = np.minimum(to_at[:, None], until) - np.maximum(working[:, None], begin)
@@ -109,13 +122,10 @@ def _book(hour: Hour, parts: Sequence[_Part], ledger: NDArray[np.int64]) -> None
         overlap *= (overlap > 0) & (readings >= 0)
         measured = overlap.sum(axis=1)
         busy = (overlap * (readings > hour.idle_up_to)).sum(axis=1)
-        for account, time in (
-            (Account.STARTING, working - from_at),
-            (Account.UNMEASURED, to_at - working - measured),
-            (Account.BUSY, busy),
-            (Account.IDLE, measured - busy),
-        ):
-            np.add.at(ledger[:, ACCOUNTS.index(account)], owner, time * milli)
+        ledger.book(line, Account.STARTING, (working - from_at) * milli)
+        ledger.book(line, Account.UNMEASURED, (to_at - working - measured) * milli)
+        ledger.book(line, Account.BUSY, busy * milli)
+        ledger.book(line, Account.IDLE, (measured - busy) * milli)
 
 
 def _reaches(hour: Hour) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -126,20 +136,30 @@ def _reaches(hour: Hour) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def _book_the_rest(
-    present: dict[int, list[Stretch]], faulty: dict[int, list[Stretch]], ledger: NDArray[np.int64]
+    hour: Hour, present: dict[int, list[Stretch]], faulty: dict[int, list[Stretch]], ledger: _Ledger
 ) -> None:
     """What nobody held is faulty or free."""
-    bad = ACCOUNTS.index(Account.FAULTY)
-    everything = sum(length(spans) for spans in present.values()) * GPU_MILLI
-    broken = sum(length(spans) for spans in faulty.values()) * GPU_MILLI
-    used = int(ledger.sum()) - int(ledger[:, bad].sum())
-    ledger[-1, ACCOUNTS.index(Account.FREE)] = everything - broken - used
-    ledger[-1, bad] = broken - int(ledger[:, bad].sum())
+    paid: defaultdict[str, dict[Account, int]] = defaultdict(lambda: dict.fromkeys(Account, 0))
+    for entry in ledger.entries():
+        paid[entry.model][entry.account] += entry.amount
+    there: defaultdict[str, int] = defaultdict(int)
+    broken: defaultdict[str, int] = defaultdict(int)
+    for gpu, spans in present.items():
+        there[hour.models[gpu]] += length(spans) * GPU_MILLI
+        broken[hour.models[gpu]] += length(faulty.get(gpu, [])) * GPU_MILLI
+    for model, amount in there.items():
+        line = ledger.place["", model]
+        held = sum(paid[model].values()) - paid[model][Account.FAULTY]
+        ledger.book(line, Account.FREE, amount - broken[model] - held)
+        ledger.book(line, Account.FAULTY, broken[model] - paid[model][Account.FAULTY])
 
 
 def _uses(
-    at: int, holds: Sequence[Hold], owners: Sequence[str], ledger: NDArray[np.int64], samples: Samples
+    at: int, holds: Sequence[Hold], owners: Sequence[str], entries: Iterable[Entry], samples: Samples
 ) -> Iterable[Use]:
+    allocated: defaultdict[str, int] = defaultdict(int)
+    for entry in entries:
+        allocated[entry.payer] += entry.amount
     held: defaultdict[str, list[tuple[Stretch, int]]] = defaultdict(list)
     pods: defaultdict[str, dict[str, list[Stretch]]] = defaultdict(lambda: defaultdict(list))
     for hold in holds:
@@ -150,7 +170,7 @@ def _uses(
         replicas = Crowd((span, 1) for spans in pods[uid].values() for span in merged(spans))
         yield Use(
             uid=uid,
-            allocated=int(ledger[owner].sum()),
+            allocated=allocated[uid],
             peak_milli=Crowd(held[uid]).highest,
             stats=samples.of(owner),
             memory=samples.memory(owner),

@@ -13,6 +13,7 @@ from stoker.usage.hour import close
 
 AT = 1_700_000_000_000 // HOUR_MS * HOUR_MS
 GPUS = 3
+MODELS = ["H100", "MI300X", "H100"]
 IDLE_UP_TO = 100
 
 
@@ -62,7 +63,7 @@ def hours(draw: st.DrawFn) -> Hour:
     )
     present = draw(st.one_of(st.just(whole), spans()))
     reach = draw(st.sampled_from([30_000, 600_000]))
-    return Hour(AT, present, draw(spans()), draw(all_holds()), measured, reach, IDLE_UP_TO)
+    return Hour(AT, MODELS, present, draw(spans()), draw(all_holds()), measured, reach, IDLE_UP_TO)
 
 
 def by_hand(hour: Hour) -> list[Entry]:
@@ -73,7 +74,7 @@ def by_hand(hour: Hour) -> list[Entry]:
     edges |= {moment for hold in hour.holds for moment in (hold.from_at, hold.to_at, hold.started_at)}
     edges |= {int(at) + add for at in hour.measured.ats for add in (0, hour.reach_ms)}
     times = sorted(edge for edge in edges if AT <= edge <= end)
-    amounts: defaultdict[tuple[str, Account], int] = defaultdict(int)
+    amounts: defaultdict[tuple[str, str, Account], int] = defaultdict(int)
     for first, last in pairwise(times):
         for gpu in range(GPUS):
             if not any(span.gpu == gpu and span.from_at <= first < span.to_at for span in hour.present):
@@ -84,9 +85,9 @@ def by_hand(hour: Hour) -> list[Entry]:
                 if hold.gpu == gpu and hold.from_at <= first < hold.to_at:
                     left -= hold.gpu_milli
                     account = Account.FAULTY if bad else account_of(hour, hold, first)
-                    amounts[hold.uid, account] += (last - first) * hold.gpu_milli
-            amounts["", Account.FAULTY if bad else Account.FREE] += (last - first) * left
-    return sorted(Entry(uid, account, amount) for (uid, account), amount in amounts.items() if amount)
+                    amounts[hold.uid, MODELS[gpu], account] += (last - first) * hold.gpu_milli
+            amounts["", MODELS[gpu], Account.FAULTY if bad else Account.FREE] += (last - first) * left
+    return sorted(Entry(*line, amount) for line, amount in amounts.items() if amount)
 
 
 def account_of(hour: Hour, hold: Hold, moment: int) -> Account:
@@ -143,6 +144,13 @@ def test_the_order_of_what_is_known_does_not_matter(hour: Hour, random: object) 
     shuffled = list(hour.holds)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     other = Hour(
-        hour.at, hour.present[::-1], hour.faulty[::-1], shuffled, hour.measured, hour.reach_ms, hour.idle_up_to
+        hour.at,
+        hour.models,
+        hour.present[::-1],
+        hour.faulty[::-1],
+        shuffled,
+        hour.measured,
+        hour.reach_ms,
+        hour.idle_up_to,
     )
     assert close(other) == close(hour)
