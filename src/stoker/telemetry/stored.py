@@ -1,0 +1,104 @@
+"""Ranges of readings out of the store. A reading is shown only to who held its GPU at that moment."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stoker.domain.readings import Metric
+from stoker.domain.series import GpuLine, Holding, Range
+from stoker.store import samples
+from stoker.store.base import Store, Transaction
+from stoker.store.samples import Segment, Tick
+from stoker.telemetry import roster as rosters
+from stoker.telemetry.chunks import STRIPE_GPUS, decode_chunk, decode_times
+from stoker.telemetry.means import Means
+from stoker.telemetry.roster import Roster
+
+HOUR_MS = 3_600_000
+KEPT_ROSTERS = 32
+
+Values = dict[Metric, NDArray[np.floating]]
+
+
+class StoredSeries:
+    """Reads what the samplers have written."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._rosters: dict[int, Roster] = {}
+
+    async def gpus(
+        self, cluster_id: str, holdings: Sequence[Holding], metrics: Sequence[Metric], span: Range
+    ) -> Mapping[Metric, list[GpuLine]]:
+        """Lines by node and device; MEMORY_USED as a fraction of the GPU's memory."""
+        return await self._store.read(lambda tx: self._read(tx, cluster_id, holdings, metrics, span))
+
+    def _read(
+        self,
+        transaction: Transaction,
+        cluster_id: str,
+        holdings: Sequence[Holding],
+        metrics: Sequence[Metric],
+        span: Range,
+    ) -> dict[Metric, list[GpuLine]]:
+        means = Means(holdings, metrics, span)
+        first, after = means.first_at, means.last_at + 1
+        for segment in samples.segments(transaction, cluster_id, first - first % HOUR_MS, after):
+            self._add_segment(transaction, means, segment, metrics)
+        ticks = samples.ticks(transaction, cluster_id, first, after)
+        for roster_id in sorted({tick.roster_id for tick in ticks}):
+            mine = [tick for tick in ticks if tick.roster_id == roster_id]
+            self._add_ticks(transaction, means, cluster_id, mine, metrics)
+        return means.lines()
+
+    def _add_segment(self, transaction: Transaction, means: Means, segment: Segment, metrics: Sequence[Metric]) -> None:
+        held = means.held_between(segment.hour_at, segment.hour_at + HOUR_MS)
+        if not len(held):
+            return
+        roster = self._roster(transaction, segment.roster_id)
+        ats = decode_times(segment.times)
+        for first, places, rows in _together(means.rows_in(roster), held, segment.chunk_gpus):
+            for chunk in samples.chunks(transaction, segment.id, first, first + 1):
+                values = decode_chunk(chunk.data, metrics, rows - first)
+                means.add(ats, places, _fractions(values, roster, rows))
+
+    def _add_ticks(
+        self, transaction: Transaction, means: Means, cluster_id: str, ticks: list[Tick], metrics: Sequence[Metric]
+    ) -> None:
+        roster = self._roster(transaction, ticks[0].roster_id)
+        counting = {tick.at for tick in ticks}
+        held = means.held_between(ticks[0].at, ticks[-1].at + 1)
+        for first, places, rows in _together(means.rows_in(roster), held, STRIPE_GPUS):
+            stripes = samples.stripes(transaction, cluster_id, first, ticks[0].at, ticks[-1].at + 1)
+            found = [(at, decode_chunk(data, metrics, rows - first)) for at, data in stripes if at in counting]
+            if found:
+                values = {metric: np.concatenate([each[metric] for _, each in found], axis=1) for metric in metrics}
+                means.add(np.array([at for at, _ in found], np.int64), places, _fractions(values, roster, rows))
+
+    def _roster(self, transaction: Transaction, roster_id: int) -> Roster:
+        """A roster never changes, so it is read once."""
+        if roster_id not in self._rosters:
+            if len(self._rosters) >= KEPT_ROSTERS:
+                self._rosters.clear()
+            self._rosters[roster_id] = rosters.decode(samples.roster(transaction, roster_id))
+        return self._rosters[roster_id]
+
+
+def _together(
+    rows: NDArray[np.intp], places: NDArray[np.intp], size: int
+) -> Iterator[tuple[int, NDArray[np.intp], NDArray[np.intp]]]:
+    """What lies in one piece of so many GPUs: its first GPU, the places in `held`, and their rows of the roster."""
+    places = places[rows[places] >= 0]
+    first = rows[places] // size * size
+    for each in np.unique(first).tolist():
+        mine = places[first == each]
+        yield each, mine, rows[mine]
+
+
+def _fractions(values: Values, roster: Roster, rows: NDArray[np.intp]) -> Values:
+    """Memory as a fraction of what the GPU has; not known where that is not."""
+    if Metric.MEMORY_USED in values:
+        total = np.where(roster.memory_bytes[rows] > 0, roster.memory_bytes[rows], np.nan)
+        values[Metric.MEMORY_USED] = np.minimum(values[Metric.MEMORY_USED] / total[:, np.newaxis], 1.0)
+    return values

@@ -1,0 +1,83 @@
+"""Ranges out of chunks and open ticks, on both databases."""
+
+import numpy as np
+from tests.conftest import LoopRun
+
+from stoker.domain.identity import Cluster
+from stoker.domain.node import Device, Node
+from stoker.domain.readings import Metric
+from stoker.domain.series import Holding, Range
+from stoker.store import clusters, samples
+from stoker.store.base import Store
+from stoker.telemetry import roster
+from stoker.telemetry.chunks import encode_hour, encode_tick
+from stoker.telemetry.stored import StoredSeries
+
+HOUR = 3_600_000
+GIB = 1 << 30
+
+
+def fleet(nodes: int) -> roster.Roster:
+    devices = tuple(Device(index, "", "H100", 80 * GIB) for index in range(8))
+    return roster.roster_of([Node(f"n{number:03}", 1000, GIB, devices) for number in range(nodes)])
+
+
+def columns(gpus: int, ticks: int) -> dict[Metric, np.ndarray]:
+    """Power says which GPU it is, utilisation which tick."""
+    power = np.repeat(np.arange(gpus, dtype=float)[:, np.newaxis], ticks, axis=1)
+    used = np.repeat(np.arange(ticks, dtype=float)[np.newaxis] / 1000, gpus, axis=0)
+    return {Metric.POWER: power, Metric.UTILIZATION: used, Metric.MEMORY_USED: np.full((gpus, ticks), 20.0 * GIB)}
+
+
+def add_roster(store: Store, loop_run: LoopRun, of: roster.Roster) -> int:
+    def add(tx: samples.Transaction) -> int:
+        if clusters.find(tx, "c") is None:
+            clusters.add(tx, Cluster("c", "local", "local", "", 0))
+        return samples.roster_for(tx, "c", roster.encode(of), of.gpus, 0)
+
+    return loop_run(store.write(add))
+
+
+def add_hour(store: Store, loop_run: LoopRun, roster_id: int, gpus: int, ats: list[int]) -> None:
+    hour = encode_hour(np.array(ats), columns(gpus, len(ats)))
+    loop_run(store.write(lambda tx: samples.add_chunks(tx, "c", ats[0] // HOUR * HOUR, roster_id, hour, 0)))
+
+
+def test_a_range_goes_over_closed_hours_and_the_open_one(store: Store, loop_run: LoopRun) -> None:
+    gpus = 200 * 8
+    number = add_roster(store, loop_run, fleet(200))
+    add_hour(store, loop_run, number, gpus, [HOUR + 15_000 * tick for tick in range(4)])
+    for tick in range(3):
+        now = {metric: array[:, 0] for metric, array in columns(gpus, 1).items()}
+        at = 2 * HOUR + 15_000 * tick
+        loop_run(store.write(lambda tx, at=at, now=now: samples.add_tick(tx, "c", at, number, encode_tick(now))))
+    held = [Holding("n150", 3, 0, None), Holding("n000", 0, HOUR + 15_000, 2 * HOUR + 15_000)]
+    lines = loop_run(
+        StoredSeries(store).gpus("c", held, [Metric.POWER, Metric.MEMORY_USED], Range(HOUR, 2 * HOUR + 60_000, 15_000))
+    )
+    first, second = lines[Metric.POWER]
+    assert (first.node, first.device, second.node, second.device) == ("n000", 0, "n150", 3)
+    closed, opened = [HOUR + 15_000 * tick for tick in range(4)], [2 * HOUR + 15_000 * tick for tick in range(3)]
+    assert second.points == [(1203.0, at) for at in closed + opened]
+    assert first.points == [(0.0, at) for at in closed[1:] + opened[:1]]
+    assert {value for line in lines[Metric.MEMORY_USED] for value, _ in line.points} == {0.25}
+
+
+def test_one_hour_may_have_several_rosters_and_periods(store: Store, loop_run: LoopRun) -> None:
+    few, many = add_roster(store, loop_run, fleet(1)), add_roster(store, loop_run, fleet(30))
+    add_hour(store, loop_run, few, 8, [0, 300_000, 600_000])
+    add_hour(store, loop_run, many, 240, [900_000 + 15_000 * tick for tick in range(8)])
+    held = [Holding("n000", 7, 0, None), Holding("n029", 7, 0, None)]
+    lines = loop_run(StoredSeries(store).gpus("c", held, [Metric.POWER], Range(0, HOUR, 15_000)))[Metric.POWER]
+    assert [len(line.points) for line in lines] == [11, 8]
+    assert {value for value, _ in lines[1].points} == {239.0}
+
+
+def test_nothing_held_and_nothing_kept_is_no_line(store: Store, loop_run: LoopRun) -> None:
+    series = StoredSeries(store)
+    span = Range(0, HOUR, 15_000)
+    assert loop_run(series.gpus("c", [], list(Metric), span)) == {metric: [] for metric in Metric}
+    held = [Holding("n000", 0, 0, None)]
+    assert loop_run(series.gpus("c", held, [Metric.POWER], span)) == {Metric.POWER: []}
+    add_hour(store, loop_run, add_roster(store, loop_run, fleet(1)), 8, [0])
+    assert loop_run(series.gpus("c", [Holding("gone", 0, 0, None)], [Metric.POWER], span)) == {Metric.POWER: []}

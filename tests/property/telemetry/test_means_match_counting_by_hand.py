@@ -1,0 +1,75 @@
+"""Lines of held GPUs against the slow way: look at every reading of every GPU and ask who held it."""
+
+import math
+from collections import defaultdict
+from random import Random
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker.domain.readings import Metric
+from stoker.domain.series import Holding, Range
+from stoker.telemetry.means import Means, merged
+
+GPUS = [("a", 0), ("a", 1), ("b", 0)]
+moments = st.integers(0, 200)
+
+
+@st.composite
+def a_holding(draw: st.DrawFn) -> Holding:
+    node, device = draw(st.sampled_from(GPUS))
+    from_at = draw(moments)
+    return Holding(node, device, from_at, draw(st.one_of(st.none(), st.integers(from_at, 220))))
+
+
+def was_held(holdings: list[Holding], gpu: tuple[str, int], at: int) -> bool:
+    return any(
+        (each.node, each.device) == gpu and each.from_at <= at and (each.to_at is None or at < each.to_at)
+        for each in holdings
+    )
+
+
+@given(
+    st.lists(a_holding(), max_size=8),
+    st.lists(st.lists(moments, min_size=1, max_size=20, unique=True).map(sorted), max_size=3),
+    st.integers(0, 100),
+    st.integers(0, 150),
+    st.integers(1, 40),
+    st.randoms(use_true_random=False),
+)
+def test_a_point_is_the_mean_of_what_was_read_in_its_step_while_the_gpu_was_held(
+    holdings: list[Holding], pieces: list[list[int]], start: int, length: int, step: int, random: Random
+) -> None:
+    span = Range(start, start + length, step)
+    means = Means(holdings, [Metric.POWER], span)
+    rng = np.random.default_rng(random.getrandbits(32))
+    expected: dict[tuple[tuple[str, int], int], list[float]] = defaultdict(list)
+    for ats in pieces:
+        values = rng.uniform(0, 100, (len(GPUS), len(ats))).round(1)
+        values[rng.random(values.shape) < 0.3] = np.nan
+        places = np.arange(len(means.held))
+        rows = np.array([GPUS.index((each.node, each.device)) for each in means.held], np.intp)
+        means.add(np.array(ats), places, {Metric.POWER: values[rows]})
+        for gpu, row in zip(GPUS, values, strict=True):
+            for at, value in zip(ats, row.tolist(), strict=True):
+                point = span.start + math.ceil((at - span.start) / step) * step
+                if span.start <= point <= span.end and was_held(holdings, gpu, at) and not math.isnan(value):
+                    expected[gpu, point].append(value)
+    lines = means.lines()[Metric.POWER]
+    found = {((line.node, line.device), at): value for line in lines for value, at in line.points}
+    assert found.keys() == expected.keys()
+    for key, values in expected.items():
+        assert math.isclose(found[key], sum(values) / len(values), abs_tol=1e-3)
+    assert [(line.node, line.device) for line in lines] == sorted({gpu for gpu, _ in expected})
+    assert all([at for _, at in line.points] == sorted(at for _, at in line.points) for line in lines)
+
+
+@given(st.lists(a_holding(), max_size=10), st.integers(0, 220))
+def test_merged_holdings_hold_the_same_gpus_at_the_same_moments_and_no_gpu_twice(
+    holdings: list[Holding], at: int
+) -> None:
+    once = merged(holdings)
+    for gpu in GPUS:
+        assert was_held(holdings, gpu, at) == was_held(once, gpu, at)
+        assert sum(was_held([each], gpu, at) for each in once) <= 1
