@@ -30,6 +30,7 @@ def order_of(workload: Workload, pods: Sequence[Pod], nodes: Mapping[str, Node])
         resources=spec.resources,
         pods=tuple(_pod_order(workload, pod, nodes.get(pod.node), master_address) for pod in pods),
         labels=spec.labels,
+        annotations=spec.annotations,
         service=spec.service,
         restart=not workload.kind.ends,
         rolling=workload.kind.rolls,

@@ -52,6 +52,7 @@ class Order(Struct, frozen=True):
     resources: Resources
     pods: tuple[PodOrder, ...]
     labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
     service: Service | None = None
     restart: bool = False
     rolling: bool = False

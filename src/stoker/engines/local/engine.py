@@ -15,9 +15,9 @@ from stoker.domain.errors import not_found
 from stoker.domain.node import CONTAINED, Node
 from stoker.domain.reach import LogLine, Terminal
 from stoker.engines.base import Capabilities, Changes, Everything, Observation, Order
+from stoker.engines.feed import Mailbox
 from stoker.engines.local import cgroups, devices, surroundings
 from stoker.engines.local.containment import Containment, ContainmentMode, containment
-from stoker.engines.local.feed import Mailbox
 from stoker.engines.local.logs import read_log
 from stoker.engines.local.machine import this_machine
 from stoker.engines.local.orders import Limits

@@ -6,8 +6,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from stoker.domain.clock import Clock
+from stoker.engines.feed import Mailbox
 from stoker.engines.local import cgroups
-from stoker.engines.local.feed import Mailbox
 from stoker.engines.local.link import connect
 from stoker.engines.local.places import Places
 from stoker.engines.local.pods import Pod, read_pod
