@@ -22,6 +22,7 @@ MANAGER = "manager of the workspace"
 KEEPER = "member whose own it is, or manager of the workspace"
 OWNER = "the user it belongs to, or an admin"
 ADMIN = "admin"
+LENS = "/api/workloads"
 ADMIN_INSIDE = "admin, of a workspace that strangers do not see"
 
 
@@ -111,6 +112,14 @@ ROWS = [
     Row("GET", f"{V1}/workloads/{{workload}}/explain", VIEWER, 200),
     Row("GET", f"{V1}/events", SIGNED_IN, 200),
     Row("GET", "/schemas/job.json", ANYONE, 200),
+    # Monitoring, asked from another machine: the fleet is open to whoever has signed in
+    Row("GET", LENS, SIGNED_IN, 200),
+    Row("GET", f"{LENS}/{{workload}}", SIGNED_IN, 200),
+    Row("GET", f"{LENS}/{{workload}}/hierarchy", SIGNED_IN, 200),
+    Row("GET", "/api/workloadMetadata", SIGNED_IN, 200),
+    Row("GET", "/api/clusters/overview", SIGNED_IN, 200),
+    Row("GET", "/api/clusters/consumers", SIGNED_IN, 200),
+    Row("GET", "/api/clusters/gpuHeatmap", SIGNED_IN, 200),
 ]
 FURTHER = [
     # The same endpoints, asked for something that another role may do

@@ -89,6 +89,8 @@ class Target:
                 return {"name": self.new_workload(), "podId": "master-0"}
             case ["api", "custom", "workloads", "{name}", _]:
                 return {"name": self.new_workload()}
+            case ["api", "workloads", "{uid}", *_]:
+                return {"uid": self.new_workload()}
             case parts:
                 assert not [part for part in parts if part.startswith("{")], f"say what {endpoint.path} is aimed at"
                 return {}

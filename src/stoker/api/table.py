@@ -2,6 +2,8 @@
 
 from stoker.api import pages
 from stoker.api.endpoint import Endpoint, endpoints_of
+from stoker.api.lens import clusters as lens_clusters
+from stoker.api.lens import workloads as lens_workloads
 from stoker.api.native import credentials, departments, explain, installation, sessions, users, workspaces
 from stoker.api.native import workloads as native_workloads
 from stoker.api.runai import token
@@ -11,6 +13,8 @@ ENDPOINTS: list[Endpoint] = endpoints_of(
     (
         workloads,
         pods,
+        lens_workloads,
+        lens_clusters,
         native_workloads,
         explain,
         sessions,

@@ -83,3 +83,10 @@ def free_devices(node: Node, held: Iterable[Pod]) -> dict[int, int]:
             if index in free:
                 free[index] -= share
     return free
+
+
+def carriers(pods: Iterable[Pod], replicas: int) -> list[Pod]:
+    """By rank, the pods of one attempt that carry a workload: of one that was replaced the newest, and none that went
+    because fewer replicas were asked for. They come oldest first."""
+    newest = {pod.rank: pod for pod in pods if pod.rank < replicas or not pod.phase.ended}
+    return [newest[rank] for rank in sorted(newest)]

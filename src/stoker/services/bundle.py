@@ -15,7 +15,9 @@ from stoker.services.explain import Explain
 from stoker.services.health import Health
 from stoker.services.inside import Inside
 from stoker.services.keys import Keys
+from stoker.services.live import Live
 from stoker.services.logs import Logs
+from stoker.services.monitoring import Monitoring
 from stoker.services.passwords import Passwords
 from stoker.services.trail import Trail
 from stoker.services.training import Training
@@ -41,6 +43,8 @@ class Services(Struct, frozen=True):
     inside: Inside
     events: Events
     explain: Explain
+    monitoring: Monitoring
+    live: Live
     training: Training
 
 
@@ -63,5 +67,7 @@ def build_services(context: Context, reach: Reach) -> Services:
         inside=Inside(context, reach),
         events=Events(context),
         explain=Explain(context),
+        monitoring=Monitoring(context),
+        live=Live(context),
         training=Training(context),
     )

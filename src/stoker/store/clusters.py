@@ -9,6 +9,7 @@ from stoker.store.listing import page, substring, where
 
 SELECT = "SELECT id, name, engine, description, created_at"
 BY_REF = f"{SELECT} FROM cluster WHERE name = :ref OR id = :ref"
+EVERY = f"{SELECT} FROM cluster ORDER BY name"
 ADD = """
 INSERT INTO cluster (id, name, engine, description, created_at)
 VALUES (:id, :name, :engine, :description, :created_at)
@@ -23,6 +24,11 @@ def find(transaction: Transaction, ref: str) -> Cluster | None:
     """The cluster of this name or uuid."""
     row = transaction.one(BY_REF, {"ref": ref})
     return build(row) if row else None
+
+
+def every(transaction: Transaction) -> list[Cluster]:
+    """All of them, by name; there are never many."""
+    return [build(row) for row in transaction.all(EVERY)]
 
 
 def browse(transaction: Transaction, text: str, window: Window) -> Listing[Cluster]:

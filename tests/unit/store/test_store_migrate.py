@@ -109,6 +109,7 @@ def test_a_database_of_any_age_ends_with_the_schema_of_a_fresh_one(monkeypatch: 
 
 
 @pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
-def test_migrations_are_numbered_without_gaps_and_alike_on_both(dialect: str) -> None:
-    assert [migration.number for migration in known(dialect)] == list(range(1, len(known(dialect)) + 1))
+def test_every_migration_has_a_number_of_its_own_and_is_alike_on_both(dialect: str) -> None:
+    numbers = [migration.number for migration in known(dialect)]
+    assert numbers == sorted(set(numbers))
     assert [(m.number, m.name) for m in known(dialect)] == [(m.number, m.name) for m in known("sqlite")]

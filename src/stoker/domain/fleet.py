@@ -1,0 +1,64 @@
+"""Several clusters seen as one: sums of what each of them published, and the hottest GPUs of all."""
+
+import heapq
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from stoker.domain.live import HotGpu, Overview
+from stoker.domain.readings import Metric
+from stoker.domain.resources import MILLI
+
+
+class Fleet(Struct, frozen=True):
+    """`idle_nodes` + `partial_nodes` + `busy_nodes` are the healthy ones; the rates are 0 to 1."""
+
+    nodes: int = 0
+    healthy_nodes: int = 0
+    faulty_nodes: int = 0
+    idle_nodes: int = 0
+    partial_nodes: int = 0
+    busy_nodes: int = 0
+    gpus: int = 0
+    allocated_milli: int = 0
+    measured_gpus: int = 0
+    utilization_sum: float = 0.0
+    power_watts: float = 0.0
+    storage_total_bytes: int = 0
+    storage_used_bytes: int = 0
+    rdma_ports: int = 0
+    rdma_active_ports: int = 0
+    rdma_bits_per_second: int = 0
+    """What the fastest of the ports can do."""
+
+    @property
+    def allocation_rate(self) -> float:
+        return _rate(self.allocated_milli, self.gpus * MILLI)
+
+    @property
+    def utilization(self) -> float:
+        return _rate(self.utilization_sum, self.measured_gpus)
+
+    @property
+    def storage_rate(self) -> float:
+        return _rate(self.storage_used_bytes, self.storage_total_bytes)
+
+
+_LARGEST = "rdma_bits_per_second"
+_SUMMED = tuple(name for name in Fleet.__struct_fields__ if name != _LARGEST)
+
+
+def together(overviews: Sequence[Overview]) -> Fleet:
+    summed = {name: sum(getattr(each, name) for each in overviews) for name in _SUMMED}
+    return Fleet(**summed, rdma_bits_per_second=max((each.rdma_bits_per_second for each in overviews), default=0))
+
+
+def hottest(overviews: Iterable[Overview], metric: Metric, number: int) -> list[HotGpu]:
+    """The GPUs with the highest values, highest first."""
+    lists = [each.hottest.get(metric, []) for each in overviews]
+    merged = heapq.merge(*lists, key=lambda gpu: gpu.value, reverse=True)
+    return [gpu for gpu, _ in zip(merged, range(number), strict=False)]
+
+
+def _rate(part: float, whole: float) -> float:
+    return min(1.0, max(0.0, part / whole)) if whole else 0.0

@@ -1,0 +1,229 @@
+"""Nodes and GPUs of all clusters as one grid each: filtered and sorted in columns, so that 100,000 of them are no wait.
+
+A grid does not change; the orders that were asked for once are kept with it.
+"""
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from stoker.domain.identity import Cluster
+from stoker.domain.listing import Listing, Window
+from stoker.domain.live import GpuColumns, NodeNow
+from stoker.domain.resources import MILLI
+
+
+class GpuState(StrEnum):
+    IDLE = "idle"
+    ALLOCATED = "allocated"
+    FAULTY = "faulty"
+
+
+class NodeState(StrEnum):
+    IDLE = "idle"
+    PARTIAL = "partial"
+    BUSY = "busy"
+    FAULTY = "faulty"
+
+
+class GridSort(StrEnum):
+    """By name is by cluster, node and device."""
+
+    NAME = "name"
+    ALLOCATED = "allocated"
+    UTILIZATION = "utilization"
+    MEMORY = "memory"
+    POWER = "power"
+    TEMPERATURE = "temperature"
+
+
+class GpuQuery(Struct, frozen=True, kw_only=True):
+    """Nothing is everything; `node` is a whole name, `model` and `workload` are parts of one in any case."""
+
+    cluster_id: str = ""
+    node: str = ""
+    model: str = ""
+    workload: str = ""
+    state: GpuState | None = None
+    sort: GridSort = GridSort.NAME
+    descending: bool = False
+
+
+class NodeQuery(Struct, frozen=True, kw_only=True):
+    cluster_id: str = ""
+    text: str = ""
+    pool: str = ""
+    state: NodeState | None = None
+    sort: GridSort = GridSort.NAME
+    descending: bool = False
+
+
+class GpuNow(Struct, frozen=True):
+    """One GPU; what is not known is None."""
+
+    cluster: Cluster
+    node: str
+    device: int
+    model: str
+    workload: str | None
+    allocated_milli: int
+    fault: str
+    state: GpuState
+    utilization: float | None
+    memory_used_bytes: int | None
+    memory_total_bytes: int
+    power_watts: float | None
+    temperature: float | None
+
+
+Numbers = NDArray[np.float64]
+
+
+class _Orders:
+    """The places of a grid in the orders that were asked for."""
+
+    def __init__(self, columns: dict[GridSort, Numbers], size: int) -> None:
+        self._columns = columns
+        self._size = size
+        self._known: dict[tuple[GridSort, bool], NDArray[np.intp]] = {}
+
+    def places(self, sort: GridSort, *, descending: bool) -> NDArray[np.intp]:
+        """What is not known comes last either way; what is equal stays in the order of names."""
+        key = (sort, descending)
+        if key not in self._known:
+            if sort is GridSort.NAME:
+                found = np.arange(self._size)
+                self._known[key] = found[::-1] if descending else found
+            else:
+                column = self._columns[sort]
+                self._known[key] = np.argsort(-column if descending else column, kind="stable")
+        return self._known[key]
+
+
+class GpuGrid:
+    def __init__(self, found: Sequence[tuple[Cluster, GpuColumns]]) -> None:
+        self._clusters = [cluster for cluster, _ in found]
+        self._columns = [columns for _, columns in found]
+        self._starts = np.cumsum([0, *(len(columns.node) for columns in self._columns)])
+        size = int(self._starts[-1])
+        self._allocated = np.fromiter(
+            (milli for each in self._columns for milli in each.allocated_milli), np.int64, size
+        )
+        self._faulty = np.fromiter((bool(fault) for each in self._columns for fault in each.fault), np.bool_, size)
+        used = _numbers([value for each in self._columns for value in each.memory_used_bytes])
+        total = np.fromiter((value for each in self._columns for value in each.memory_total_bytes), np.float64, size)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            memory = np.where(total > 0, used / total, np.nan)
+        self._orders = _Orders(
+            {
+                GridSort.ALLOCATED: self._allocated.astype(np.float64),
+                GridSort.UTILIZATION: _numbers([value for each in self._columns for value in each.utilization]),
+                GridSort.MEMORY: memory,
+                GridSort.POWER: _numbers([value for each in self._columns for value in each.power_watts]),
+                GridSort.TEMPERATURE: _numbers([value for each in self._columns for value in each.temperature]),
+            },
+            size,
+        )
+        self._size = size
+
+    def browse(self, query: GpuQuery, window: Window) -> Listing[GpuNow]:
+        places = self._orders.places(query.sort, descending=query.descending)
+        wanted = self._wanted(query)
+        if wanted is not None:
+            places = places[wanted[places]]
+        shown = places[window.offset : window.offset + window.limit]
+        return Listing([self._gpu(int(place)) for place in shown], len(places))
+
+    def _wanted(self, query: GpuQuery) -> NDArray[np.bool_] | None:
+        masks: list[NDArray[np.bool_]] = []
+        if query.cluster_id:
+            masks.append(self._of_cluster(query.cluster_id))
+        if query.state is GpuState.FAULTY:
+            masks.append(self._faulty)
+        elif query.state is not None:
+            masks.append(~self._faulty & ((self._allocated > 0) == (query.state is GpuState.ALLOCATED)))
+        for name, text in (("node", query.node), ("model", query.model), ("workload", query.workload)):
+            if text:
+                masks.append(self._of_text(name, text))
+        return np.logical_and.reduce(masks) if masks else None
+
+    def _of_cluster(self, cluster_id: str) -> NDArray[np.bool_]:
+        mask = np.zeros(self._size, np.bool_)
+        for number, cluster in enumerate(self._clusters):
+            if cluster.id == cluster_id:
+                mask[self._starts[number] : self._starts[number + 1]] = True
+        return mask
+
+    def _of_text(self, name: str, text: str) -> NDArray[np.bool_]:
+        """Names repeat, so that each is compared once."""
+        values = [value for each in self._columns for value in getattr(each, name)]
+        folded = text.casefold()
+        if name == "node":
+            alike = {text}
+        else:
+            alike = {value for value in set(values) if value is not None and folded in value.casefold()}
+        return np.fromiter((value in alike for value in values), np.bool_, self._size)
+
+    def _gpu(self, place: int) -> GpuNow:
+        number = int(np.searchsorted(self._starts, place, side="right")) - 1
+        columns, at = self._columns[number], place - int(self._starts[number])
+        fault, allocated = columns.fault[at], columns.allocated_milli[at]
+        return GpuNow(
+            cluster=self._clusters[number],
+            node=columns.node[at],
+            device=columns.device[at],
+            model=columns.model[at],
+            workload=columns.workload[at],
+            allocated_milli=allocated,
+            fault=fault,
+            state=GpuState.FAULTY if fault else GpuState.ALLOCATED if allocated else GpuState.IDLE,
+            utilization=columns.utilization[at],
+            memory_used_bytes=columns.memory_used_bytes[at],
+            memory_total_bytes=columns.memory_total_bytes[at],
+            power_watts=columns.power_watts[at],
+            temperature=columns.temperature[at],
+        )
+
+
+class NodeGrid:
+    def __init__(self, found: Sequence[tuple[Cluster, list[NodeNow]]]) -> None:
+        self._nodes = [(cluster, node) for cluster, nodes in found for node in nodes]
+        nodes = [node for _, node in self._nodes]
+        self._orders = _Orders(
+            {
+                GridSort.ALLOCATED: _numbers([node.allocated_milli for node in nodes]),
+                GridSort.UTILIZATION: _numbers([node.utilization for node in nodes]),
+                GridSort.MEMORY: _numbers([node.memory for node in nodes]),
+                GridSort.POWER: _numbers([node.power_watts for node in nodes]),
+                GridSort.TEMPERATURE: _numbers([node.temperature for node in nodes]),
+            },
+            len(nodes),
+        )
+
+    def browse(self, query: NodeQuery, window: Window) -> Listing[tuple[Cluster, NodeNow]]:
+        order = self._orders.places(query.sort, descending=query.descending)
+        text = query.text.casefold()
+        found = [
+            pair
+            for pair in (self._nodes[place] for place in order)
+            if (not query.cluster_id or pair[0].id == query.cluster_id)
+            and (not query.pool or pair[1].pool == query.pool)
+            and (query.state is None or node_state(pair[1]) is query.state)
+            and text in pair[1].name.casefold()
+        ]
+        return Listing(found[window.offset : window.offset + window.limit], len(found))
+
+
+def node_state(node: NodeNow) -> NodeState:
+    if not node.ready or node.fault:
+        return NodeState.FAULTY
+    if not node.allocated_milli:
+        return NodeState.IDLE
+    return NodeState.PARTIAL if node.allocated_milli < node.gpus * MILLI else NodeState.BUSY
+
+
+def _numbers(values: Sequence[float | None]) -> Numbers:
+    return np.array([np.nan if value is None else value for value in values], np.float64)

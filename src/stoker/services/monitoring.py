@@ -1,0 +1,84 @@
+"""The workloads of the whole fleet, for whoever is let in to watch it."""
+
+from msgspec import Struct
+
+from stoker.domain.errors import not_found
+from stoker.domain.identity import Cluster
+from stoker.domain.listing import Listing, Window
+from stoker.domain.monitoring import Facets, Watched, WatchedQuery
+from stoker.domain.ownership import Branch, Owned, tree
+from stoker.domain.placement import carriers
+from stoker.domain.workload import Pod
+from stoker.services.context import Context
+from stoker.store import clusters, monitoring, pods
+from stoker.store.base import Transaction
+
+POD = "Pod"
+
+
+class WatchedDetail(Struct, frozen=True):
+    """A workload and the pods of its last attempt, by rank."""
+
+    workload: Watched
+    pods: list[Pod]
+
+
+class Monitoring:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def browse(self, query: WatchedQuery, window: Window) -> Listing[Watched]:
+        def read(transaction: Transaction) -> Listing[Watched]:
+            return monitoring.browse(transaction, query, cluster_id(transaction, query.cluster), window)
+
+        if query.text:
+            return await self._context.store.read(read)
+        return await self._context.store.peek(read)
+
+    async def find(self, ref: str, cluster: str = "") -> WatchedDetail | None:
+        """A workload by uid or slug; None when it is absent, deleted, or on another cluster."""
+
+        def read(transaction: Transaction) -> WatchedDetail | None:
+            workload = watched(transaction, ref, cluster)
+            if workload is None:
+                return None
+            carried = pods.of_attempt(transaction, workload.uid, workload.attempt) if workload.attempt else []
+            return WatchedDetail(workload, carriers(carried, workload.replicas))
+
+        return await self._context.store.peek(read)
+
+    async def hierarchy(self, ref: str, cluster: str = "") -> Branch | None:
+        """A workload and all that it owns, down to the pods."""
+        found = await self.find(ref, cluster)
+        if found is None:
+            return None
+        root = found.workload
+        return tree(
+            Owned(root.uid, root.kind, root.slug, root.namespace, ""),
+            [Owned(pod.uid, POD, pod.name, root.namespace, root.uid) for pod in found.pods],
+        )
+
+    async def facets(self, cluster: str = "") -> Facets:
+        return await self._context.store.peek(lambda tx: monitoring.facets(tx, cluster_id(tx, cluster)))
+
+
+def clusters_of(transaction: Transaction, cluster: str) -> list[Cluster]:
+    """Every cluster, or the one that is named."""
+    found = clusters.every(transaction)
+    if not cluster:
+        return found
+    named = [each for each in found if cluster in (each.name, each.id)]
+    if not named:
+        raise not_found("cluster", cluster)
+    return named
+
+
+def cluster_id(transaction: Transaction, cluster: str) -> str:
+    """The id of a cluster that is named; nothing when none is."""
+    return clusters_of(transaction, cluster)[0].id if cluster else ""
+
+
+def watched(transaction: Transaction, ref: str, cluster: str) -> Watched | None:
+    wanted = cluster_id(transaction, cluster)
+    found = monitoring.find(transaction, ref)
+    return None if found is None or (wanted and found.cluster_id != wanted) else found

@@ -1,0 +1,204 @@
+"""An installation for the contract of `lens`: every answer is held against the OpenAPI document on its way to the test.
+
+Nothing runs. A test places workloads on nodes by hand, and publishes what a controller would have published.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Unpack
+
+import httpx
+from msgspec import structs
+from tests.api.lab import How
+from tests.contract.safe.lab import QueueLab
+
+from stoker.domain.identity import Cluster
+from stoker.domain.lifecycle import Placed, PodsEnded, PodsUp
+from stoker.domain.live import Consumer, GpuColumns, NodeNow, Overview, Part, SourceState
+from stoker.domain.names import new_uuid
+from stoker.domain.resources import MILLI, Resources
+from stoker.domain.workload import Pod, PodPhase
+from stoker.store import clusters, live_views, pods
+from stoker.store.base import Transaction
+
+MODEL = "AMD Instinct MI300X OAM"
+LENS = ("/api/workloads", "/api/workloadMetadata", "/api/clusters")
+Devices = Mapping[str, Sequence[int]]
+
+
+class LensLab(QueueLab):
+    async def ask(self, method: str, path: str, **how: Unpack[How]) -> httpx.Response:
+        answer = await super().ask(method, path, **how)
+        if path.startswith(LENS) and method == "GET":
+            self.contract.check(method, path, answer)
+            assert answer.json()["traceId"] == answer.headers["X-Trace-Id"]
+        return answer
+
+    def data(self, path: str, **query: Any) -> Any:
+        """What is inside the envelope of a success."""
+        answer = self.get(f"{path}?{httpx.QueryParams(query)}")
+        assert answer.status_code == 200, answer.text
+        body = answer.json()
+        assert (body["code"], body["message"]) == (0, "success")
+        return body["data"]
+
+    def names(self, **query: Any) -> list[str]:
+        return [row["name"] for row in self.data("/api/workloads", **{"pageSize": 1000, **query})["data"]]
+
+    def only(self, **query: Any) -> dict[str, Any]:
+        """The one workload of a list."""
+        [row] = self.data("/api/workloads", **query)["data"]
+        return row
+
+    def start(self, ref: str, *placed: Devices, share: int = MILLI, model: str = MODEL, seconds: float = 0) -> None:
+        """Run a workload: a pod for each mapping, on the GPUs of a node."""
+        self.go(ref, Placed, seconds=seconds)
+        for rank, devices in enumerate(placed or ({"node-001": ()},)):
+            self.add_pod(ref, rank, devices, share=share, model=model)
+        self.go(ref, PodsUp)
+
+    def add_pod(
+        self, ref: str, rank: int, placed: Devices, *, share: int = MILLI, model: str = MODEL, revision: int = 0
+    ) -> Pod:
+        workload = self.inside(ref)
+        [(node, devices)] = placed.items()
+        now = self.clock.now()
+        pod = Pod(
+            uid=new_uuid(),
+            workload_uid=workload.uid,
+            name=f"{workload.slug}-{rank}",
+            attempt=workload.attempt,
+            revision=revision or workload.revision,
+            rank=rank,
+            node=node,
+            resources=Resources(share * len(devices), 100, 2**20),
+            devices=tuple(devices),
+            phase=PodPhase.RUNNING,
+            created_at=now,
+            started_at=now,
+        )
+
+        def change(transaction: Transaction) -> None:
+            pods.add(transaction, workload.cluster_id, pod)
+            held = [pods.Allocation(pod.uid, each, workload.uid, node, model, share, now) for each in devices]
+            pods.allocate(transaction, workload.cluster_id, held)
+
+        self.run(self.installation.store.write(change))
+        return pod
+
+    def release(self, *gone: Pod) -> None:
+        """These pods have ended and hold nothing any more."""
+        now = self.clock.now()
+
+        def change(transaction: Transaction) -> None:
+            for pod in gone:
+                ended = structs.replace(pod, phase=PodPhase.SUCCEEDED, ended_at=now)
+                pods.replace(transaction, ended)
+                pods.release(transaction, pod.uid, now)
+
+        self.run(self.installation.store.write(change))
+
+    def end(self, ref: str, *, success: bool = True, seconds: float = 0) -> None:
+        self.clock.advance(seconds=seconds)
+        self.release(*self.pods(ref))
+        self.go(ref, lambda at: PodsEnded(at, success, "over"))
+
+    def add_cluster(self, name: str, engine: str) -> Cluster:
+        cluster = Cluster(new_uuid(), name, engine, "", self.clock.now())
+        self.run(self.installation.store.write(lambda tx: clusters.add(tx, cluster)))
+        return cluster
+
+    def publish(self, cluster: str = "local", **parts: object) -> None:
+        """What a controller publishes: `overview`, `consumers`, `nodes`, `gpus`."""
+        encoded = {Part(name): live_views.encode(part) for name, part in parts.items()}
+
+        def change(transaction: Transaction) -> None:
+            found = clusters.find(transaction, cluster)
+            assert found is not None
+            live_views.put(transaction, found.id, self.clock.now(), encoded)
+
+        self.run(self.installation.store.write(change))
+
+    def overview(self, **fields: Any) -> Overview:
+        """An idle cluster of one node of 8 GPUs, but for the fields that are given."""
+        now = self.clock.now()
+        known: dict[str, Any] = {
+            "at": now,
+            "source": SourceState("nvml", now, stale=False),
+            "nodes": 1,
+            "healthy_nodes": 1,
+            "faulty_nodes": 0,
+            "idle_nodes": 1,
+            "partial_nodes": 0,
+            "busy_nodes": 0,
+            "gpus": 8,
+            "allocated_milli": 0,
+            "allocated_gpus": 0,
+            "measured_gpus": 0,
+            "utilization_sum": 0.0,
+            "power_watts": 0.0,
+            "storage_total_bytes": 0,
+            "storage_used_bytes": 0,
+            "rdma_ports": 0,
+            "rdma_active_ports": 0,
+            "rdma_bits_per_second": 0,
+            "hottest": {},
+        }
+        return Overview(**{**known, **fields})
+
+
+def consumer(uid: str, gpus: float, utilization: float | None = 0.5, **fields: Any) -> Consumer:
+    known: dict[str, Any] = {
+        "uid": uid,
+        "slug": f"slug-{uid}",
+        "name": f"name-{uid}",
+        "kind": "PyTorchJob",
+        "namespace": "vision",
+        "gpu_milli": int(gpus * MILLI),
+        "utilization": utilization,
+        "memory": 0.25,
+        "power_watts": 300.0,
+        "idle_since": None,
+    }
+    return Consumer(**{**known, **fields})
+
+
+def node_now(name: str, **fields: Any) -> NodeNow:
+    known: dict[str, Any] = {
+        "name": name,
+        "pool": "default",
+        "models": (MODEL,),
+        "gpus": 8,
+        "allocated_milli": 0,
+        "pods": 0,
+        "cpu_milli": 128_000,
+        "cpu_allocated_milli": 0,
+        "memory_bytes": 2**40,
+        "memory_allocated_bytes": 0,
+        "ready": True,
+        "cordoned": False,
+        "fault": "",
+        "utilization": None,
+        "memory": None,
+        "power_watts": None,
+        "temperature": None,
+        "labels": {},
+    }
+    return NodeNow(**{**known, **fields})
+
+
+def gpu_columns(*gpus: Mapping[str, Any]) -> GpuColumns:
+    known: dict[str, Any] = {
+        "node": "node-001",
+        "device": 0,
+        "model": MODEL,
+        "workload": None,
+        "allocated_milli": 0,
+        "fault": "",
+        "utilization": None,
+        "memory_used_bytes": None,
+        "memory_total_bytes": 2**37,
+        "power_watts": None,
+        "temperature": None,
+    }
+    rows = [{**known, **gpu} for gpu in gpus]
+    return GpuColumns(**{name: [row[name] for row in rows] for name in known})

@@ -1,0 +1,197 @@
+"""Overview, consumers and heatmap: what the controllers published, added up."""
+
+import pytest
+from tests.contract.lens.lab import LensLab, consumer
+
+from stoker.domain.live import HotGpu, SourceState
+from stoker.domain.readings import Metric
+
+TERA = 10**12
+EMPTY = {
+    "totalNodes": 0,
+    "healthyNodes": 0,
+    "faultyNodes": 0,
+    "fullyIdleNodes": 0,
+    "partiallyIdleNodes": 0,
+    "busyNodes": 0,
+    "allocationRate": 0.0,
+    "utilization": 0.0,
+    "storageStat": {
+        "totalCapacity": "0TB",
+        "usedCapacity": "0TB",
+        "availableCapacity": "0TB",
+        "utilizationRate": 0.0,
+    },
+    "rdmaClusterStat": {"totalPorts": 0, "activePorts": 0, "bandwidth": "0Gbps"},
+}
+PATHS = ("/api/clusters/overview", "/api/clusters/consumers", "/api/clusters/gpuHeatmap")
+
+
+def test_before_anything_was_published_everything_is_nothing(lab: LensLab) -> None:
+    assert lab.data("/api/clusters/overview") == EMPTY
+    assert lab.data("/api/clusters/consumers") == {"data": [], "total": 0}
+    heat = lab.data("/api/clusters/gpuHeatmap")
+    assert [heat[name]["data"] for name in ("power", "temperature", "utilization")] == [[], [], []]
+    assert all("X-Stoker-Stale" not in lab.get(path).headers for path in PATHS)
+
+
+def test_clusters_are_added_up(any_lab: LensLab) -> None:
+    any_lab.add_cluster("moon", "simulated")
+    any_lab.publish(
+        overview=any_lab.overview(
+            nodes=4,
+            healthy_nodes=3,
+            faulty_nodes=1,
+            idle_nodes=1,
+            partial_nodes=1,
+            busy_nodes=1,
+            gpus=24,
+            allocated_milli=12_000,
+            allocated_gpus=12,
+            measured_gpus=10,
+            utilization_sum=8.0,
+            storage_total_bytes=600 * TERA,
+            storage_used_bytes=400 * TERA,
+            rdma_ports=40,
+            rdma_active_ports=36,
+            rdma_bits_per_second=200 * 10**9,
+        )
+    )
+    any_lab.publish(
+        "moon",
+        overview=any_lab.overview(
+            gpus=8,
+            allocated_milli=4_500,
+            allocated_gpus=5,
+            measured_gpus=5,
+            utilization_sum=1.0,
+            idle_nodes=0,
+            partial_nodes=1,
+            storage_total_bytes=400 * TERA,
+            storage_used_bytes=50 * TERA,
+            rdma_ports=40,
+            rdma_active_ports=40,
+            rdma_bits_per_second=400 * 10**9,
+        ),
+    )
+    assert any_lab.data("/api/clusters/overview") == {
+        "totalNodes": 5,
+        "healthyNodes": 4,
+        "faultyNodes": 1,
+        "fullyIdleNodes": 1,
+        "partiallyIdleNodes": 2,
+        "busyNodes": 1,
+        "allocationRate": 0.5156,
+        "utilization": 0.6,
+        "storageStat": {
+            "totalCapacity": "1000TB",
+            "usedCapacity": "450TB",
+            "availableCapacity": "550TB",
+            "utilizationRate": 0.45,
+        },
+        "rdmaClusterStat": {"totalPorts": 80, "activePorts": 76, "bandwidth": "400Gbps"},
+    }
+    moon = any_lab.data("/api/clusters/overview", cluster="moon")
+    assert (moon["totalNodes"], moon["allocationRate"], moon["utilization"]) == (1, 0.5625, 0.2)
+
+
+def test_a_new_version_is_seen_at_once(lab: LensLab) -> None:
+    for number in (1, 2, 3):
+        lab.publish(overview=lab.overview(nodes=number))
+        assert lab.data("/api/clusters/overview")["totalNodes"] == number
+
+
+@pytest.mark.parametrize(
+    ("size", "shown"), [(0, "0TB"), (500 * 10**9, "0.5TB"), (1_234 * 10**9, "1.234TB"), (10**15, "1000TB")]
+)
+def test_capacities_have_no_digits_that_say_nothing(lab: LensLab, size: int, shown: str) -> None:
+    lab.publish(overview=lab.overview(storage_total_bytes=size))
+    assert lab.data("/api/clusters/overview")["storageStat"]["totalCapacity"] == shown
+
+
+def test_consumers_come_with_most_gpus_first(any_lab: LensLab) -> None:
+    any_lab.add_cluster("moon", "kubernetes")
+    any_lab.publish(consumers=[consumer("b", 8, 0.85), consumer("a", 8, None), consumer("d", 0.5)])
+    any_lab.publish("moon", consumers=[consumer("c", 64, 1.0, kind="Job", namespace="far")])
+    page = any_lab.data("/api/clusters/consumers")
+    assert page["data"][0] == {
+        "kind": "Job",
+        "name": "slug-c",
+        "namespace": "far",
+        "uid": "c",
+        "stat": {"gpuRequest": 64, "gpuUtilization": 1.0},
+        "pods": None,
+        "source": "k8s",
+    }
+    shown = [(row["uid"], row["stat"]["gpuRequest"], row["stat"]["gpuUtilization"]) for row in page["data"][1:]]
+    assert (shown, page["total"]) == ([("a", 8, 0.0), ("b", 8, 0.85), ("d", 1, 0.5)], 4)
+    one = any_lab.data("/api/clusters/consumers", cluster="moon")
+    assert ([row["uid"] for row in one["data"]], one["total"]) == (["c"], 1)
+
+
+def test_consumers_come_in_pages(lab: LensLab) -> None:
+    lab.publish(consumers=[consumer(f"{number:02}", 8) for number in range(25)])
+    assert len(lab.data("/api/clusters/consumers")["data"]) == 10
+    pages = [lab.data("/api/clusters/consumers", pageNum=number, pageSize=7) for number in range(1, 6)]
+    assert [row["uid"] for page in pages for row in page["data"]] == [f"{number:02}" for number in range(25)]
+    assert {page["total"] for page in pages} == {25}
+
+
+def _hot(*values: float, node: str = "node-001") -> list[HotGpu]:
+    return [HotGpu(node, device, "AMD MI300X", value) for device, value in enumerate(values)]
+
+
+def test_the_heatmap_has_the_hottest_of_all_clusters(lab: LensLab) -> None:
+    lab.add_cluster("moon", "simulated")
+    here = {Metric.POWER: _hot(750.5, 300.0), Metric.TEMPERATURE: _hot(82.5), Metric.UTILIZATION: _hot(0.985, 0.2)}
+    there = {Metric.POWER: _hot(732.3, 700, 690, 10, node="far"), Metric.UTILIZATION: _hot(0.952, node="far")}
+    lab.publish(overview=lab.overview(hottest=here))
+    lab.publish("moon", overview=lab.overview(hottest=there))
+    heat = lab.data("/api/clusters/gpuHeatmap")
+    assert [point["value"] for point in heat["power"]["data"]] == [750.5, 732.3, 700.0, 690.0, 300.0]
+    assert heat["power"]["data"][1] == {"nodeName": "far", "deviceId": 0, "value": 732.3, "gpuModel": "AMD MI300X"}
+    assert [point["value"] for point in heat["utilization"]["data"]] == [98.5, 95.2, 20.0]
+    frames = {name: {key: heat[name][key] for key in ("serial", "unit", "yAxisMax", "yAxisMin")} for name in heat}
+    assert frames == {
+        "power": {"serial": 2, "unit": "W", "yAxisMax": 850, "yAxisMin": 0},
+        "temperature": {"serial": 3, "unit": "℃", "yAxisMax": 110, "yAxisMin": 20},
+        "utilization": {"serial": 1, "unit": "%", "yAxisMax": 100, "yAxisMin": 0},
+    }
+    assert len(lab.data("/api/clusters/gpuHeatmap", topK=2)["power"]["data"]) == 2
+    assert len(lab.data("/api/clusters/gpuHeatmap", top_k=100)["power"]["data"]) == 6
+    assert len(lab.data("/api/clusters/gpuHeatmap", cluster="moon")["power"]["data"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("value", "top"), [(0, 850), (850, 850), (850.5, 900), (899.9, 900), (1199, 1200), (1200, 1250)]
+)
+def test_an_axis_that_is_too_short_grows_to_the_next_fifty(lab: LensLab, value: float, top: int) -> None:
+    lab.publish(overview=lab.overview(hottest={Metric.POWER: _hot(value)}))
+    assert lab.data("/api/clusters/gpuHeatmap")["power"]["yAxisMax"] == top
+
+
+@pytest.mark.parametrize("value", ["0", "101", "-1", "x", ""])
+def test_a_bad_number_of_gpus_is_refused(lab: LensLab, value: str) -> None:
+    answer = lab.get(f"/api/clusters/gpuHeatmap?topK={value}")
+    assert (answer.status_code, answer.json()["message"][:6]) == (400, "topK: ")
+
+
+def test_old_readings_are_marked_with_their_age_and_stay(lab: LensLab) -> None:
+    read_at = lab.clock.now()
+    lab.clock.advance(seconds=40)
+    source = SourceState("prometheus", read_at, stale=True, message="it does not answer")
+    lab.publish(overview=lab.overview(nodes=7, source=source), consumers=[consumer("a", 8)])
+    for path in PATHS:
+        answer = lab.get(path)
+        assert (answer.status_code, answer.headers["X-Stoker-Stale"]) == (200, "40")
+    assert lab.data("/api/clusters/overview")["totalNodes"] == 7
+    lab.publish(overview=lab.overview(nodes=7))
+    assert all("X-Stoker-Stale" not in lab.get(path).headers for path in PATHS)
+
+
+def test_a_controller_that_went_silent_makes_its_view_old(lab: LensLab) -> None:
+    lab.publish(overview=lab.overview())
+    lab.clock.advance(seconds=60)
+    assert "X-Stoker-Stale" not in lab.get("/api/clusters/overview").headers
+    lab.clock.advance(seconds=60)
+    assert lab.get("/api/clusters/overview").headers["X-Stoker-Stale"] == "120"

@@ -1,0 +1,374 @@
+"""The list, the detail, the hierarchy and the metadata: every filter, every order, what is held, what is hidden."""
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.api.lab import SAFE
+from tests.contract.lens.lab import MODEL, LensLab
+
+from stoker.domain.lifecycle import ContactLost, Placed, PodsGone, PodsLost, StopAsked
+from stoker.domain.workload import Phase
+
+WORDS = {
+    Phase.CREATING: ("Pending", "yellow"),
+    Phase.PENDING: ("Pending", "yellow"),
+    Phase.INITIALIZING: ("Pending", "yellow"),
+    Phase.RUNNING: ("Running", "green"),
+    Phase.DEGRADED: ("Running", "green"),
+    Phase.UPDATING: ("Running", "green"),
+    Phase.STOPPING: ("Running", "green"),
+    Phase.STOPPED: ("Unknown", "gray"),
+    Phase.RESUMING: ("Pending", "yellow"),
+    Phase.COMPLETED: ("Completed", "green"),
+    Phase.FAILED: ("Failed", "red"),
+    Phase.TERMINATING: ("Running", "green"),
+    Phase.UNKNOWN: ("Unknown", "gray"),
+}
+STATUSES = ("Running", "Completed", "Failed", "Pending", "Unknown")
+HELD = {"AMD_Instinct_MI300X_OAM": 8}
+SET_PHASE = "UPDATE workload SET phase = :phase WHERE slug = :ref"
+
+
+def test_a_running_workload_is_shown_with_what_it_holds(any_lab: LensLab) -> None:
+    ref = any_lab.submit(gpu="8")
+    any_lab.start(ref, {"node-001": range(8)}, seconds=90)
+    uid = any_lab.inside(ref).uid
+    assert any_lab.only() == {
+        "kind": "PyTorchJob",
+        "name": ref,
+        "namespace": "vision",
+        "uid": uid,
+        "gpuAllocated": 8,
+        "gpuAllocation": HELD,
+        "status": "Running",
+        "statusColor": "green",
+        "startAt": any_lab.clock.now() // 1000,
+        "endAt": 0,
+        "source": "local",
+    }
+    for name in (uid, ref):
+        assert any_lab.data(f"/api/workloads/{name}") == {
+            "apiVersion": "kubeflow.org/v1",
+            "kind": "PyTorchJob",
+            "name": ref,
+            "namespace": "vision",
+            "uid": uid,
+            "gpuAllocation": HELD,
+            "pods": [{"nodeName": "node-001", "podNamespace": "vision", "podName": f"{ref}-0"}],
+            "startTime": any_lab.clock.now() // 1000,
+            "endTime": 0,
+            "source": "local",
+        }
+
+
+def test_one_that_waits_holds_nothing_and_has_no_times(lab: LensLab) -> None:
+    ref = lab.submit(gpu="8")
+    row = lab.only()
+    assert (row["gpuAllocated"], row["gpuAllocation"], row["startAt"], row["endAt"]) == (0, {}, 0, 0)
+    shown = lab.data(f"/api/workloads/{ref}")
+    assert (shown["pods"], shown["gpuAllocation"], shown["startTime"], shown["endTime"]) == ([], {}, 0, 0)
+
+
+def test_one_that_has_ended_shows_what_its_last_attempt_held(any_lab: LensLab) -> None:
+    ref = any_lab.submit(gpu="4", maxRetry=3)
+    any_lab.start(ref, {"node-001": range(4)}, model="Old Model")
+    any_lab.release(*any_lab.pods(ref))
+    any_lab.go(ref, lambda at: PodsLost(at, "node lost"))
+    assert any_lab.only()["gpuAllocation"] == {}
+    any_lab.start(ref, {"node-002": range(4)}, seconds=60)
+    any_lab.end(ref, seconds=30)
+    row = any_lab.only()
+    assert (row["status"], row["gpuAllocated"]) == ("Completed", 4)
+    assert row["gpuAllocation"] == {"AMD_Instinct_MI300X_OAM": 4}
+    assert row["endAt"] == any_lab.clock.now() // 1000
+    shown = any_lab.data(f"/api/workloads/{ref}")
+    assert (shown["endTime"], [pod["nodeName"] for pod in shown["pods"]]) == (row["endAt"], ["node-002"])
+
+
+def test_fractions_are_rounded_up_and_models_are_told_apart(any_lab: LensLab) -> None:
+    half = any_lab.submit(gpu="500m")
+    any_lab.start(half, {"node-001": [0]}, share=500)
+    mixed = any_lab.submit(gpu="1", replica=2)
+    any_lab.go(mixed, Placed)
+    any_lab.add_pod(mixed, 0, {"node-001": [1]})
+    any_lab.add_pod(mixed, 1, {"node-002": [1]}, model="NVIDIA  H100 80GB\tHBM3")
+    shown = {row["name"]: (row["gpuAllocated"], row["gpuAllocation"]) for row in any_lab.data("/api/workloads")["data"]}
+    assert shown[half] == (1, {"AMD_Instinct_MI300X_OAM": 1})
+    assert shown[mixed] == (2, {"AMD_Instinct_MI300X_OAM": 1, "NVIDIA_H100_80GB_HBM3": 1})
+
+
+def test_a_pod_that_takes_the_place_of_another_is_counted_once(any_lab: LensLab) -> None:
+    ref = any_lab.submit(kind="Deployment", gpu="2")
+    any_lab.start(ref, {"node-001": [0, 1]})
+    any_lab.clock.advance(seconds=1)
+    any_lab.add_pod(ref, 0, {"node-001": [0, 1]})
+    assert any_lab.only()["gpuAllocated"] == 2
+    assert len(any_lab.data(f"/api/workloads/{ref}/hierarchy")["children"]) == 1
+    any_lab.clock.advance(seconds=1)
+    any_lab.release(any_lab.pods(ref)[0])
+    moved = any_lab.add_pod(ref, 0, {"node-002": [4, 5]})
+    any_lab.go(ref, lambda at: StopAsked(at, "member"))
+    any_lab.release(*any_lab.pods(ref))
+    any_lab.go(ref, PodsGone)
+    assert any_lab.only()["gpuAllocated"] == 2
+    [child] = any_lab.data(f"/api/workloads/{ref}/hierarchy")["children"]
+    assert child["uid"] == moved.uid
+
+
+@pytest.mark.parametrize("phase", list(WORDS))
+def test_every_phase_has_its_word_and_colour(lab: LensLab, phase: Phase) -> None:
+    ref = lab.submit()
+    lab.run(lab.installation.store.write(lambda tx: tx.run(SET_PHASE, {"phase": phase, "ref": ref})))
+    row = lab.only()
+    assert (row["status"], row["statusColor"]) == WORDS[phase]
+    for status in STATUSES:
+        assert lab.names(status=status) == ([ref] if status == row["status"] else [])
+
+
+def test_a_deleted_workload_is_hidden_everywhere(any_lab: LensLab) -> None:
+    ref = any_lab.submit()
+    any_lab.start(ref)
+    assert any_lab.data("/api/workloads")["total"] == 1
+    assert any_lab.delete(f"{SAFE}/{ref}", as_="admin").status_code == 204
+    assert any_lab.data("/api/workloads") == {"data": [], "total": 0}
+    assert any_lab.data("/api/workloadMetadata") == {"namespaces": [], "kinds": []}
+    for path in ("", "/hierarchy"):
+        answer = any_lab.get(f"/api/workloads/{ref}{path}")
+        assert (answer.status_code, answer.json()["message"]) == (404, f"Workload with UID '{ref}' not found")
+
+
+def _stock(lab: LensLab) -> dict[str, str]:
+    """Workloads of every kind and state, a minute after each other."""
+    made = {}
+    for name, as_, fields in (
+        ("waits", "member", {"displayName": "train-waits"}),
+        ("runs", "member", {"displayName": "train-runs", "kind": "Job"}),
+        ("serves", "outsider", {"displayName": "serve-it", "kind": "Deployment", "workspaceId": "audio"}),
+        ("done", "outsider", {"displayName": "train-done", "kind": "Job", "workspaceId": "audio"}),
+        ("failed", "member", {"displayName": "x-failed", "kind": "StatefulSet"}),
+        ("lost", "member", {"displayName": "x-lost", "kind": "Authoring"}),
+    ):
+        made[name] = lab.submit(as_, **fields)
+    for name in ("runs", "serves", "done", "failed", "lost"):
+        lab.start(made[name], seconds=60)
+    lab.end(made["failed"], success=False, seconds=60)
+    lab.end(made["done"], seconds=60)
+    lab.go(made["lost"], lambda at: ContactLost(at, "gone"))
+    return made
+
+
+def test_filters_alone_and_together(any_lab: LensLab) -> None:
+    made = _stock(any_lab)
+    cases: list[tuple[dict[str, Any], set[str]]] = [
+        ({}, set(made)),
+        ({"name": "TRAIN"}, {"waits", "runs", "done"}),
+        ({"name": "in-r"}, {"runs"}),
+        ({"name": "%"}, set()),
+        ({"name": "_"}, set()),
+        ({"name": made["runs"]}, {"runs"}),
+        ({"kind": "Job"}, {"runs", "done"}),
+        ({"kind": "job"}, set()),
+        ({"kind": "CronJob"}, set()),
+        ({"namespace": "audio"}, {"serves", "done"}),
+        ({"namespace": "aud"}, set()),
+        ({"status": "Pending"}, {"waits"}),
+        ({"status": "Running"}, {"runs", "serves"}),
+        ({"status": "Completed"}, {"done"}),
+        ({"status": "Failed"}, {"failed"}),
+        ({"status": "Unknown"}, {"lost"}),
+        ({"status": ""}, set(made)),
+        ({"cluster": "local"}, set(made)),
+        ({"kind": "Job", "namespace": "audio"}, {"done"}),
+        ({"kind": "Job", "status": "Running"}, {"runs"}),
+        ({"name": "train", "status": "Completed", "namespace": "audio", "kind": "Job", "cluster": "local"}, {"done"}),
+        ({"name": "train", "namespace": "vision"}, {"waits", "runs"}),
+        ({"unheardOf": "x"}, set(made)),
+    ]
+    for query, expected in cases:
+        page = any_lab.data("/api/workloads", pageSize=1000, **query)
+        found = {row["name"] for row in page["data"]}
+        assert (query, found, page["total"]) == (query, {made[name] for name in expected}, len(expected))
+    assert any_lab.data("/api/workloadMetadata") == {
+        "namespaces": ["audio", "vision"],
+        "kinds": ["Authoring", "Deployment", "Job", "PyTorchJob", "StatefulSet"],
+    }
+    assert any_lab.data("/api/workloadMetadata", cluster="local")["namespaces"] == ["audio", "vision"]
+
+
+def test_orders(any_lab: LensLab) -> None:
+    made = _stock(any_lab)
+    by_start = ["lost", "failed", "done", "serves", "runs", "waits"]
+    for query, expected in (
+        ({}, by_start),
+        ({"order": "asc"}, [*reversed(by_start[:-1]), "waits"]),
+        ({"orderBy": "start_at"}, by_start),
+        ({"order_by": "start_at", "order": "desc"}, by_start),
+    ):
+        assert any_lab.names(**query) == [made[name] for name in expected]
+    newest_end = any_lab.names(orderBy="end_at")
+    assert newest_end[:2] == [made["done"], made["failed"]]
+    oldest_end = any_lab.names(orderBy="end_at", order="asc")
+    assert oldest_end[:2] == [made["failed"], made["done"]]
+    unended = {made[name] for name in ("waits", "runs", "serves", "lost")}
+    assert set(newest_end[2:]) == set(oldest_end[2:]) == unended
+    assert newest_end[2:] == oldest_end[:1:-1]
+
+
+def test_both_spellings_of_a_parameter(lab: LensLab) -> None:
+    for _ in range(3):
+        lab.submit()
+    assert len(lab.data("/api/workloads", page_size=2, page_num=2)["data"]) == 1
+    assert len(lab.data("/api/workloads", pageSize=2, pageNum=2)["data"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        *((f"pageSize={value}", "pageSize") for value in ("0", "-1", "1001", "x", "1.5", "")),
+        *((f"pageNum={value}", "pageNum") for value in ("0", "-1", "x", "")),
+        ("page_size=0", "pageSize"),
+        ("status=Stopped", "status"),
+        ("status=running", "status"),
+        ("orderBy=name", "orderBy"),
+        ("order_by=created_at", "orderBy"),
+        ("order=up", "order"),
+    ],
+)
+def test_a_bad_value_is_refused_by_name(lab: LensLab, query: str, field: str) -> None:
+    answer = lab.get(f"/api/workloads?{query}")
+    assert (answer.status_code, answer.json()["code"]) == (400, 400)
+    assert answer.json()["message"].startswith(f"{field}: ")
+
+
+@pytest.mark.parametrize("path", ["/api/workloads", "/api/workloadMetadata", "/api/clusters/overview"])
+def test_an_unknown_cluster_is_not_found(lab: LensLab, path: str) -> None:
+    answer = lab.get(f"{path}?cluster=moon")
+    assert (answer.status_code, answer.json()["code"]) == (404, 404)
+    assert '"moon"' in answer.json()["message"]
+
+
+def test_a_workload_of_another_cluster_is_not_found_there(lab: LensLab) -> None:
+    ref = lab.submit()
+    cluster = lab.add_cluster("moon", "kubernetes")
+    assert lab.data(f"/api/workloads/{ref}", cluster="local")["name"] == ref
+    assert lab.get(f"/api/workloads/{ref}?cluster=moon").status_code == 404
+    assert lab.data("/api/workloads", cluster=cluster.id) == {"data": [], "total": 0}
+
+
+@pytest.mark.parametrize("path", ["", "/hierarchy"])
+def test_an_unknown_uid_is_not_found_in_the_words_of_the_document(lab: LensLab, path: str) -> None:
+    answer = lab.get(f"/api/workloads/invalid-uid{path}")
+    expected = {
+        "code": 404,
+        "message": "Workload with UID 'invalid-uid' not found",
+        "traceId": answer.headers["X-Trace-Id"],
+    }
+    assert (answer.status_code, answer.json()) == (404, expected)
+
+
+@pytest.mark.parametrize(
+    ("kind", "version"),
+    [
+        ("PyTorchJob", "kubeflow.org/v1"),
+        ("Authoring", "kubeflow.org/v1"),
+        ("Job", "batch/v1"),
+        ("Deployment", "apps/v1"),
+        ("StatefulSet", "apps/v1"),
+    ],
+)
+def test_every_kind_has_its_api_version(lab: LensLab, kind: str, version: str) -> None:
+    assert lab.data(f"/api/workloads/{lab.submit(kind=kind)}")["apiVersion"] == version
+
+
+def test_the_hierarchy_is_the_workload_and_its_pods(any_lab: LensLab) -> None:
+    ref = any_lab.submit(gpu="2", replica=3)
+    any_lab.start(ref, *({f"node-{rank}": [0, 1]} for rank in range(3)))
+    root = any_lab.data(f"/api/workloads/{ref}/hierarchy")
+    pods = any_lab.pods(ref)
+    assert root == {
+        "kind": "PyTorchJob",
+        "name": ref,
+        "namespace": "vision",
+        "uid": any_lab.inside(ref).uid,
+        "children": [
+            {"kind": "Pod", "name": pod.name, "namespace": "vision", "uid": pod.uid, "children": []} for pod in pods
+        ],
+    }
+    assert [child["name"] for child in root["children"]] == [pod["podName"] for pod in _detail(any_lab, ref)["pods"]]
+
+
+def _detail(lab: LensLab, ref: str) -> dict[str, Any]:
+    return lab.data(f"/api/workloads/{ref}")
+
+
+def test_a_page_past_the_end_is_empty_and_knows_the_total(lab: LensLab) -> None:
+    lab.submit()
+    assert lab.data("/api/workloads", pageNum=2) == {"data": [], "total": 1}
+    assert lab.data("/api/workloads", pageNum=2**31, pageSize=1000) == {"data": [], "total": 1}
+
+
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with LensLab(tmp_path_factory.mktemp("crowd") / "data") as lab:
+        lab.add_staff()
+        for number in range(60):
+            as_, workspace = ("member", "vision") if number % 3 else ("outsider", "audio")
+            kind = ("Job", "PyTorchJob", "Deployment")[number % 3]
+            ref = lab.submit(as_, workspaceId=workspace, kind=kind, displayName=f"{'abc'[number % 3]}-work-{number}")
+            if number % 4:
+                lab.start(ref, seconds=number % 2)
+            if number % 4 == 2:
+                lab.end(ref, success=bool(number % 8 == 2), seconds=number % 3)
+        yield lab
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    size=st.integers(1, 25),
+    name=st.sampled_from(["", "work", "a-", "-1", "zz"]),
+    kind=st.sampled_from(["", "Job", "Deployment", "PyTorchJob"]),
+    namespace=st.sampled_from(["", "audio", "vision"]),
+    status=st.sampled_from(["", *STATUSES]),
+    order_by=st.sampled_from(["", "start_at", "end_at"]),
+    order=st.sampled_from(["asc", "desc"]),
+)
+def test_pages_never_overlap_and_totals_are_counts(crowd: LensLab, size: int, **query: str) -> None:
+    asked = {("orderBy" if name == "order_by" else name): value for name, value in query.items() if value}
+    whole = crowd.data("/api/workloads", pageSize=1000, **asked)
+    pages = [
+        crowd.data("/api/workloads", pageSize=size, pageNum=number, **asked)
+        for number in range(1, whole["total"] // size + 3)
+    ]
+    assert [row for page in pages for row in page["data"]] == whole["data"]
+    assert {page["total"] for page in pages} == {whole["total"]} == {len(whole["data"])}
+    for row in whole["data"]:
+        assert query["name"] in row["name"]
+        assert query["kind"] in ("", row["kind"])
+        assert query["namespace"] in ("", row["namespace"])
+        assert query["status"] in ("", row["status"])
+
+
+def test_the_counts_follow_every_change(any_lab: LensLab) -> None:
+    refs = [any_lab.submit() for _ in range(4)]
+    any_lab.start(refs[0])
+    any_lab.start(refs[1])
+    any_lab.end(refs[1])
+    any_lab.delete(f"{SAFE}/{refs[2]}", as_="admin")
+    totals = {status: any_lab.data("/api/workloads", status=status)["total"] for status in STATUSES}
+    assert totals == {"Running": 1, "Completed": 1, "Pending": 1, "Failed": 0, "Unknown": 0}
+    counted = any_lab.run(
+        any_lab.installation.store.read(
+            lambda tx: tx.all(
+                "SELECT phase, SUM(workloads) FROM workload_count GROUP BY phase HAVING SUM(workloads) > 0"
+            )
+        )
+    )
+    assert sorted(counted) == [("Completed", 1), ("Pending", 1), ("Running", 1)]
+
+
+def test_the_model_keeps_its_name_but_for_blanks(lab: LensLab) -> None:
+    ref = lab.submit(gpu="1")
+    lab.start(ref, {"node-001": [0]})
+    assert list(lab.only()["gpuAllocation"]) == [MODEL.replace(" ", "_")]
