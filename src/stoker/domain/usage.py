@@ -81,3 +81,111 @@ class HourUse(Struct, frozen=True):
     entries: tuple[Entry, ...]
     uses: tuple[Use, ...]
     stats: Stats
+
+
+class Payer(Struct, frozen=True):
+    """Whose workload it is, as it was when the hour was closed. `requested_milli` is what it asked for."""
+
+    uid: str
+    slug: str
+    name: str
+    kind: str
+    namespace: str
+    workspace_id: int
+    user_id: str
+    phase: str
+    requested_milli: int
+    labels: dict[str, str]
+    annotations: dict[str, str]
+
+
+class ClusterHour(Struct, frozen=True, kw_only=True):
+    """Utilisation in hundredths of a percent, here and below; amounts in milli-GPU-milliseconds."""
+
+    hour_at: int
+    gpus: int
+    capacity: int
+    allocated: int
+    utilization: int
+    lowest: int
+    highest: int
+    p50: int
+    p95: int
+    samples: int
+    id: int = 0
+    created_at: int = 0
+    updated_at: int = 0
+
+
+class NamespaceHour(Struct, frozen=True, kw_only=True):
+    hour_at: int
+    namespace: str
+    gpus: int
+    """The namespace's quota in whole GPUs, or what the cluster has."""
+    allocated: int
+    utilization: int
+    lowest: int
+    highest: int
+    samples: int
+    workloads: int
+    id: int = 0
+    created_at: int = 0
+    updated_at: int = 0
+
+
+class DimensionHour(Struct, frozen=True, kw_only=True):
+    """The workloads that carry one label, or one annotation. `kind` is `label` or `annotation`."""
+
+    hour_at: int
+    kind: str
+    key: str
+    value: str
+    allocated: int
+    utilization: int
+    lowest: int
+    highest: int
+    samples: int
+    workloads: int
+    id: int = 0
+    created_at: int = 0
+    updated_at: int = 0
+
+
+class WorkloadHour(Struct, frozen=True, kw_only=True):
+    """Memory is in bytes a GPU; replicas in thousandths where they are an average."""
+
+    hour_at: int
+    uid: str
+    slug: str
+    name: str
+    kind: str
+    namespace: str
+    phase: str
+    allocated: int
+    requested_milli: int
+    utilization: int
+    lowest: int
+    highest: int
+    p50: int
+    p95: int
+    samples: int
+    memory_used: int
+    memory_highest: int
+    memory_size: int
+    replicas_milli: int
+    replicas_highest: int
+    replicas_lowest: int
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    id: int = 0
+    created_at: int = 0
+    updated_at: int = 0
+
+
+class Levels(Struct, frozen=True):
+    """One hour as it is told, at every level."""
+
+    cluster: ClusterHour
+    namespaces: tuple[NamespaceHour, ...]
+    dimensions: tuple[DimensionHour, ...]
+    workloads: tuple[WorkloadHour, ...]

@@ -4,15 +4,22 @@ from stoker.store.base import Transaction
 
 NEXT = """
 INSERT INTO counter (name, value)
-VALUES (:name, 1)
-ON CONFLICT (name) DO UPDATE SET value = counter.value + 1
+VALUES (:name, :count)
+ON CONFLICT (name) DO UPDATE SET value = counter.value + :count
 RETURNING value
 """
 
 
 def advance(transaction: Transaction, name: str) -> int:
     """The next number of this counter, from 1."""
-    row = transaction.one(NEXT, {"name": name})
+    return advance_by(transaction, name, 1)[0]
+
+
+def advance_by(transaction: Transaction, name: str, count: int) -> range:
+    """The next numbers of this counter."""
+    if not count:
+        return range(0)
+    row = transaction.one(NEXT, {"name": name, "count": count})
     if row is None:
         raise RuntimeError(f"counter {name} gave no value")
-    return row[0]
+    return range(row[0] - count + 1, row[0] + 1)

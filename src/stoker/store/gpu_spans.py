@@ -1,0 +1,94 @@
+"""Which GPUs there were, and which of them were faulty, from when to when. Capacity is counted from this."""
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+
+from msgspec import Struct
+
+from stoker.domain.node import Node
+from stoker.store.base import Transaction
+
+OPEN = """
+SELECT device, state, from_at, model, memory_bytes, message
+FROM gpu_span
+WHERE cluster_id = :cluster_id
+  AND node = :node
+  AND to_at IS NULL
+"""
+ADD = """
+INSERT INTO gpu_span (cluster_id, node, device, state, from_at, to_at, model, memory_bytes, message)
+VALUES (:cluster_id, :node, :device, :state, :at, NULL, :model, :memory_bytes, :message)
+ON CONFLICT (cluster_id, node, device, state, from_at) DO UPDATE
+SET to_at = NULL, model = excluded.model, memory_bytes = excluded.memory_bytes, message = excluded.message
+"""
+END = """
+UPDATE gpu_span
+SET to_at = :at
+WHERE cluster_id = :cluster_id
+  AND node = :node
+  AND device = :device
+  AND state = :state
+  AND to_at IS NULL
+"""
+DURING = """
+SELECT node, device, state, from_at, COALESCE(to_at, :to_at), model, memory_bytes
+FROM gpu_span
+WHERE cluster_id = :cluster_id
+  AND from_at < :to_at
+  AND (to_at IS NULL OR to_at > :from_at)
+ORDER BY node, device, state, from_at
+"""
+NOT_READY = "The node is not ready."
+
+
+class SpanState(StrEnum):
+    PRESENT = "present"
+    FAULTY = "faulty"
+
+
+class Span(Struct, frozen=True):
+    """A GPU that was there, or was faulty, from one moment to another."""
+
+    node: str
+    device: int
+    state: SpanState
+    from_at: int
+    to_at: int
+    model: str
+    memory_bytes: int
+
+
+def observe(transaction: Transaction, cluster_id: str, nodes: Iterable[Node], at: int) -> None:
+    """Follow what these nodes look like now; a GPU that became another one ends and begins."""
+    begun: list[dict[str, object]] = []
+    over: list[dict[str, object]] = []
+    for node in nodes:
+        key = {"cluster_id": cluster_id, "node": node.name}
+        known = {(row[0], row[1]): (row[3], row[4], row[5]) for row in transaction.all(OPEN, key)}
+        wanted = _wanted(node)
+        for (device, state), facts in known.items():
+            if wanted.get((device, state)) != facts:
+                over.append({**key, "device": device, "state": state, "at": at})
+        for (device, state), facts in wanted.items():
+            if known.get((device, state)) != facts:
+                model, memory, message = facts
+                place = {**key, "device": device, "state": state, "at": at}
+                begun.append({**place, "model": model, "memory_bytes": memory, "message": message})
+    transaction.many(END, over)
+    transaction.many(ADD, begun)
+
+
+def during(transaction: Transaction, cluster_id: str, from_at: int, to_at: int) -> list[Span]:
+    """Every span that reaches into this stretch of time; an open one lasts to its end."""
+    params = {"cluster_id": cluster_id, "from_at": from_at, "to_at": to_at}
+    return [Span(row[0], row[1], SpanState(row[2]), *row[3:]) for row in transaction.all(DURING, params)]
+
+
+def _wanted(node: Node) -> Mapping[tuple[int, str], tuple[str, int, str]]:
+    whole = node.fault or ("" if node.ready else NOT_READY)
+    found: dict[tuple[int, str], tuple[str, int, str]] = {}
+    for device in node.devices:
+        found[device.index, SpanState.PRESENT] = (device.model, device.memory_bytes, "")
+        if fault := whole or device.fault:
+            found[device.index, SpanState.FAULTY] = (device.model, device.memory_bytes, fault)
+    return found

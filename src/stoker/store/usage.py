@@ -1,0 +1,212 @@
+"""Closed hours: the ledger and the rows of every level, written whole or not at all.
+
+An hour that is closed again keeps the ids and the first times of its rows; what is no longer in it goes.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from stoker.domain.usage import Account, Entry, Levels, Payer
+from stoker.store import counters
+from stoker.store.base import Transaction
+
+LEDGER_ACCOUNTS = tuple(account.value for account in Account)
+MAKE_MONTH = "SELECT make_month(:hour_at)"
+"""PostgreSQL cuts these tables by month; on SQLite it does nothing."""
+DROP_LEDGER = "DELETE FROM ledger WHERE cluster_id = :cluster_id AND hour_at = :hour_at"
+ADD_LEDGER = f"""
+INSERT INTO ledger (cluster_id, hour_at, payer, model, workspace_id, namespace, user_id, {", ".join(LEDGER_ACCOUNTS)})
+VALUES (:cluster_id, :hour_at, :payer, :model, :workspace_id, :namespace, :user_id,
+        {", ".join(":" + name for name in LEDGER_ACCOUNTS)})
+"""
+DROP_COUNTS = """
+DELETE FROM workload_hour_count
+WHERE cluster_id = :cluster_id
+  AND namespace = :namespace
+  AND kind = :kind
+  AND hour_at = :hour_at
+"""
+COUNTED = """
+SELECT DISTINCT namespace, kind
+FROM workload_hour
+WHERE cluster_id = :cluster_id
+  AND hour_at = :hour_at
+"""
+ADD_COUNT = """
+INSERT INTO workload_hour_count (cluster_id, namespace, kind, hour_at, workloads)
+VALUES (:cluster_id, :namespace, :kind, :hour_at, :workloads)
+"""
+NEWLY_DUE = """
+INSERT INTO usage_hour (cluster_id, hour_at, closed_at, closes, due)
+VALUES (:cluster_id, :hour_at, NULL, 0, 1)
+ON CONFLICT (cluster_id, hour_at) DO UPDATE SET due = 1
+"""
+CLOSED = """
+INSERT INTO usage_hour (cluster_id, hour_at, closed_at, closes, due)
+VALUES (:cluster_id, :hour_at, :at, 1, 0)
+ON CONFLICT (cluster_id, hour_at) DO UPDATE
+SET closed_at = :at, closes = usage_hour.closes + 1, due = 0
+"""
+DUE = """
+SELECT hour_at
+FROM usage_hour
+WHERE cluster_id = :cluster_id
+  AND due = 1
+  AND hour_at < :before
+ORDER BY hour_at
+LIMIT :limit
+"""
+LAST_HOUR = "SELECT MAX(hour_at) FROM usage_hour WHERE cluster_id = :cluster_id"
+EVERY = ""
+"""Stands for all namespaces, or all kinds, in the counts."""
+
+_json = msgspec.json.Encoder(order="deterministic").encode
+
+
+class Hours(Struct, frozen=True):
+    """A table of hours: what tells its rows of one hour apart, and the rest of its columns."""
+
+    table: str
+    key: tuple[str, ...]
+    columns: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return ("cluster_id", "hour_at", *self.key, "id", *self.columns, "created_at", "updated_at")
+
+    @property
+    def existing(self) -> str:
+        named = ", ".join((*self.key, "id", "created_at"))
+        return f"SELECT {named} FROM {self.table} WHERE cluster_id = :cluster_id AND hour_at = :hour_at"
+
+    @property
+    def put(self) -> str:
+        kept = ", ".join(("cluster_id", "hour_at", *self.key))
+        news = ", ".join(f"{name} = excluded.{name}" for name in (*self.columns, "updated_at"))
+        return (
+            f"INSERT INTO {self.table} ({', '.join(self.names)}) VALUES ({', '.join(':' + n for n in self.names)}) "
+            f"ON CONFLICT ({kept}) DO UPDATE SET {news}"
+        )
+
+    @property
+    def drop(self) -> str:
+        clauses = " AND ".join(f"{name} = :{name}" for name in ("cluster_id", "hour_at", *self.key))
+        return f"DELETE FROM {self.table} WHERE {clauses}"
+
+
+_STATS = ("utilization", "lowest", "highest", "samples")
+CLUSTER_HOURS = Hours("cluster_hour", (), ("gpus", "capacity", "allocated", *_STATS, "p50", "p95"))
+NAMESPACE_HOURS = Hours("namespace_hour", ("namespace",), ("gpus", "allocated", *_STATS, "workloads"))
+DIMENSION_HOURS = Hours("dimension_hour", ("kind", "key", "value"), ("allocated", *_STATS, "workloads"))
+WORKLOAD_HOURS = Hours(
+    "workload_hour",
+    ("uid",),
+    (
+        *("slug", "name", "kind", "namespace", "phase", "allocated", "requested_milli", *_STATS, "p50", "p95"),
+        *("memory_used", "memory_highest", "memory_size", "replicas_milli", "replicas_highest", "replicas_lowest"),
+        *("labels", "annotations"),
+    ),
+)
+
+
+def need_close(transaction: Transaction, cluster_id: str, hours: Iterable[int]) -> None:
+    """These hours have to be closed, or closed again because something came late."""
+    transaction.many(NEWLY_DUE, [{"cluster_id": cluster_id, "hour_at": hour} for hour in hours])
+
+
+def due(transaction: Transaction, cluster_id: str, before: int, limit: int = 100) -> list[int]:
+    """The hours that have to be closed, oldest first."""
+    params = {"cluster_id": cluster_id, "before": before, "limit": limit}
+    return [row[0] for row in transaction.all(DUE, params)]
+
+
+def last_hour(transaction: Transaction, cluster_id: str) -> int | None:
+    """The newest hour that is closed or has to be."""
+    row = transaction.one(LAST_HOUR, {"cluster_id": cluster_id})
+    return row[0] if row else None
+
+
+def put_hour(
+    transaction: Transaction,
+    cluster_id: str,
+    levels: Levels,
+    entries: Iterable[Entry],
+    payers: Mapping[str, Payer],
+    at: int,
+) -> None:
+    """Write an hour down and call it closed."""
+    hour = {"cluster_id": cluster_id, "hour_at": levels.cluster.hour_at}
+    transaction.one(MAKE_MONTH, hour)
+    _count_again(transaction, hour, levels)
+    for table, rows in (
+        (CLUSTER_HOURS, (levels.cluster,)),
+        (NAMESPACE_HOURS, levels.namespaces),
+        (DIMENSION_HOURS, levels.dimensions),
+        (WORKLOAD_HOURS, levels.workloads),
+    ):
+        _put(transaction, table, hour, rows, at)
+    transaction.run(DROP_LEDGER, hour)
+    transaction.many(ADD_LEDGER, _ledger_rows(hour, entries, payers))
+    transaction.run(CLOSED, {**hour, "at": at})
+
+
+def _put(transaction: Transaction, hours: Hours, hour: dict[str, Any], rows: Sequence[Struct], at: int) -> None:
+    width = len(hours.key)
+    known = {row[:width]: row[width:] for row in transaction.all(hours.existing, hour)}
+    new = [row for row in rows if _key(hours, row) not in known]
+    ids = iter(counters.advance_by(transaction, hours.table, len(new)))
+    kept = []
+    for row in rows:
+        number, created_at = known.pop(_key(hours, row), None) or (next(ids), at)
+        values = {**structs.asdict(row), **hour, "id": number, "created_at": created_at, "updated_at": at}
+        kept.append({name: _text(values[name]) for name in hours.names})
+    transaction.many(hours.drop, [{**hour, **dict(zip(hours.key, key, strict=True))} for key in known])
+    transaction.many(hours.put, kept)
+
+
+def _key(hours: Hours, row: Struct) -> tuple[Any, ...]:
+    return tuple(getattr(row, name) for name in hours.key)
+
+
+def _text(value: object) -> object:
+    return _json(value).decode() if isinstance(value, dict) else value
+
+
+def _ledger_rows(
+    hour: dict[str, Any], entries: Iterable[Entry], payers: Mapping[str, Payer]
+) -> list[dict[str, object]]:
+    lines: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(lambda: dict.fromkeys(LEDGER_ACCOUNTS, 0))
+    for entry in entries:
+        lines[entry.payer, entry.model][entry.account] += entry.amount
+    rows = []
+    for (uid, model), amounts in lines.items():
+        payer = payers.get(uid)
+        whose = (payer.workspace_id, payer.namespace, payer.user_id) if payer else (0, "", "")
+        named = dict(zip(("workspace_id", "namespace", "user_id"), whose, strict=True))
+        rows.append({**hour, **named, **amounts, "payer": uid, "model": model})
+    return rows
+
+
+def _count_again(transaction: Transaction, hour: dict[str, Any], levels: Levels) -> None:
+    """How many workloads the hour has, by namespace and kind and over all of them: totals are read from here."""
+    counts: defaultdict[tuple[str, str], int] = defaultdict(int)
+    for row in levels.workloads:
+        for pair in _pairs(row.namespace, row.kind):
+            counts[pair] += 1
+    before = {pair for namespace, kind in transaction.all(COUNTED, hour) for pair in _pairs(namespace, kind)}
+    transaction.many(DROP_COUNTS, [{**hour, "namespace": namespace, "kind": kind} for namespace, kind in before])
+    transaction.many(
+        ADD_COUNT,
+        [
+            {**hour, "namespace": namespace, "kind": kind, "workloads": number}
+            for (namespace, kind), number in counts.items()
+        ],
+    )
+
+
+def _pairs(namespace: str, kind: str) -> list[tuple[str, str]]:
+    return [(namespace, kind), (namespace, EVERY), (EVERY, kind), (EVERY, EVERY)]

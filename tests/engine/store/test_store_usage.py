@@ -1,0 +1,124 @@
+"""Hours are written whole, can be written again, and are counted; the same on both databases."""
+
+from typing import Any
+
+from tests.conftest import LoopRun
+
+from stoker.domain.node import Device, Node
+from stoker.domain.usage import GPU_HOUR, HOUR_MS, Account, ClusterHour, Entry, Levels, Payer, WorkloadHour
+from stoker.store import gpu_spans, usage
+from stoker.store.base import Store
+from stoker.store.gpu_spans import Span, SpanState
+
+CLUSTER = "c1"
+HOUR = 1_700_000_000_000 // HOUR_MS * HOUR_MS
+STATS: dict[str, Any] = {"utilization": 5000, "lowest": 1, "highest": 9000, "samples": 240, "p50": 5000, "p95": 8000}
+
+
+def workload(uid: str, namespace: str = "ml", kind: str = "Job") -> WorkloadHour:
+    return WorkloadHour(
+        hour_at=HOUR,
+        uid=uid,
+        slug=f"{uid}-slug",
+        name=uid,
+        kind=kind,
+        namespace=namespace,
+        phase="Running",
+        allocated=GPU_HOUR,
+        requested_milli=1000,
+        **STATS,
+        memory_used=1,
+        memory_highest=2,
+        memory_size=3,
+        replicas_milli=1000,
+        replicas_highest=1,
+        replicas_lowest=1,
+        labels={"team": "ümlaut"},
+        annotations={},
+    )
+
+
+def put(store: Store, loop_run: LoopRun, *rows: WorkloadHour, at: int = HOUR + HOUR_MS) -> None:
+    cluster = ClusterHour(hour_at=HOUR, gpus=8, capacity=8 * GPU_HOUR, allocated=len(rows) * GPU_HOUR, **STATS)
+    entries = [Entry(row.uid, "H100", Account.BUSY, GPU_HOUR) for row in rows]
+    entries.append(Entry("", "H100", Account.FREE, (8 - len(rows)) * GPU_HOUR))
+    payers = {
+        row.uid: Payer(row.uid, row.slug, row.name, row.kind, row.namespace, 7, "u1", row.phase, 1000, row.labels, {})
+        for row in rows
+    }
+    loop_run(store.write(lambda tx: usage.put_hour(tx, CLUSTER, Levels(cluster, (), (), rows), entries, payers, at)))
+
+
+def seen(store: Store, loop_run: LoopRun, sql: str) -> list[Any]:
+    return loop_run(store.read(lambda tx: tx.all(sql)))
+
+
+def test_an_hour_that_is_closed_again_keeps_its_ids_and_loses_what_is_not_in_it(
+    store: Store, loop_run: LoopRun
+) -> None:
+    put(store, loop_run, workload("a"), workload("b"))
+    first = seen(store, loop_run, "SELECT uid, id, created_at FROM workload_hour ORDER BY uid")
+    put(store, loop_run, workload("b"), workload("c"), at=HOUR + 2 * HOUR_MS)
+    again = seen(store, loop_run, "SELECT uid, id, created_at, updated_at FROM workload_hour ORDER BY uid")
+    assert [row[0] for row in again] == ["b", "c"]
+    assert again[0] == (*first[1], HOUR + 2 * HOUR_MS)
+    assert again[1][2] == HOUR + 2 * HOUR_MS
+    assert len({row[1] for row in [*first, *again]}) == 3
+    assert seen(store, loop_run, "SELECT closes, due FROM usage_hour") == [(2, 0)]
+
+
+def test_the_ledger_of_an_hour_adds_up_to_its_capacity_after_a_correction(store: Store, loop_run: LoopRun) -> None:
+    put(store, loop_run, workload("a"), workload("b"))
+    put(store, loop_run, workload("a"))
+    total = "SELECT CAST(SUM(busy + idle + free + faulty + starting + unmeasured) AS BIGINT) FROM ledger"
+    assert seen(store, loop_run, total) == [(8 * GPU_HOUR,)]
+    assert seen(store, loop_run, "SELECT payer, workspace_id, busy FROM ledger ORDER BY payer")[1] == ("a", 7, GPU_HOUR)
+
+
+def test_totals_are_kept_by_namespace_and_kind(store: Store, loop_run: LoopRun) -> None:
+    put(store, loop_run, workload("a"), workload("b", kind="Deployment"), workload("c", "web", "Deployment"))
+    put(store, loop_run, workload("a"), workload("c", "web", "Deployment"))
+    rows = seen(store, loop_run, "SELECT namespace, kind, workloads FROM workload_hour_count ORDER BY namespace, kind")
+    assert rows == [
+        ("", "", 2),
+        ("", "Deployment", 1),
+        ("", "Job", 1),
+        ("ml", "", 1),
+        ("ml", "Job", 1),
+        ("web", "", 1),
+        ("web", "Deployment", 1),
+    ]
+
+
+def test_hours_are_due_until_they_are_closed_and_again_when_something_comes_late(
+    store: Store, loop_run: LoopRun
+) -> None:
+    hours = [HOUR, HOUR + HOUR_MS]
+    loop_run(store.write(lambda tx: usage.need_close(tx, CLUSTER, hours)))
+    put(store, loop_run, workload("a"))
+    assert loop_run(store.read(lambda tx: usage.due(tx, CLUSTER, HOUR + 9 * HOUR_MS))) == [HOUR + HOUR_MS]
+    loop_run(store.write(lambda tx: usage.need_close(tx, CLUSTER, [HOUR])))
+    assert loop_run(store.read(lambda tx: usage.due(tx, CLUSTER, HOUR + 9 * HOUR_MS))) == hours
+
+
+def test_spans_follow_what_nodes_look_like(store: Store, loop_run: LoopRun) -> None:
+    def look(at: int, *devices: Device, **node: Any) -> None:
+        now = Node("n1", 1000, 1, devices, **node)
+        loop_run(store.write(lambda tx: gpu_spans.observe(tx, CLUSTER, [now], at)))
+
+    def spans(first: int, last: int) -> list[Span]:
+        return loop_run(store.read(lambda tx: gpu_spans.during(tx, CLUSTER, first, last)))
+
+    good, bad = Device(0, "u0", "H100", 80), Device(0, "u0", "H100", 80, fault="XID 79")
+    look(100, good)
+    look(150, good)
+    look(200, bad)
+    look(300, good)
+    look(400, good, ready=False)
+    look(500)
+    assert spans(0, 1000) == [
+        Span("n1", 0, SpanState.FAULTY, 200, 300, "H100", 80),
+        Span("n1", 0, SpanState.FAULTY, 400, 500, "H100", 80),
+        Span("n1", 0, SpanState.PRESENT, 100, 500, "H100", 80),
+    ]
+    assert [span.state for span in spans(320, 400)] == [SpanState.PRESENT]
