@@ -44,7 +44,7 @@ export STOKER_TRUSTED_PROXIES=10.0.0.0/8,192.168.1.7/32
 ```
 
 A switch takes `true`, `yes`, `on` or `1`, and `false`, `no`, `off` or `0`. A path may begin with `~/`.
-A password inside `database` is hidden wherever settings are shown.
+A password inside `database` or `prometheus_url` is hidden wherever settings are shown.
 
 """
 

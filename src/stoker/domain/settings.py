@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import Annotated, Any, get_args, get_origin
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta
@@ -23,6 +24,7 @@ CLIENT_VARIABLES = frozenset({"STOKER_SERVER", "STOKER_TOKEN", "STOKER_CONFIG", 
 
 _DAY = 86_400
 _PATH = {"path": True}
+_METRIC_WORDS = ("prometheus_prefix", "prometheus_node_label")
 _SWITCH = {word: word in {"1", "true", "yes", "on"} for word in ("1", "true", "yes", "on", "0", "false", "no", "off")}
 _SHOWN_CHARACTERS = 80
 
@@ -151,6 +153,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             "twentieth of the disk.",
         ),
     ] = 33_554_432
+    prometheus_url: Annotated[
+        str,
+        Meta(
+            description="Prometheus or VictoriaMetrics with the GPUs' metrics, user and password included if it asks "
+            "for them; empty means that this machine is read itself."
+        ),
+    ] = ""
+    prometheus_token_file: Annotated[
+        str, Meta(description="File with a bearer token for prometheus_url; read at every use.", extra=_PATH)
+    ] = ""
+    prometheus_prefix: Annotated[str, Meta(description="What the exporter puts before the names of its metrics.")] = ""
+    prometheus_node_label: Annotated[
+        str, Meta(description="Label that names the node; empty means that of the exporter.")
+    ] = ""
     audit_days: Annotated[
         int, Meta(ge=0, le=36_600, description="How long audit records are kept; 0 means for ever.")
     ] = 365
@@ -329,12 +345,31 @@ def _check(settings: Settings, origins: Mapping[str, str]) -> None:
     if settings.database and not settings.database.startswith(("postgresql://", "postgres://")):
         problem = "is not a PostgreSQL address. Use postgresql://user@host/name, or leave it empty for SQLite."
         raise _wrong("database", origins["database"], settings.database, problem)
+    if settings.prometheus_url and not _is_web_address(settings.prometheus_url):
+        problem = "is not the address of a server. Use http://host:9090 or https://host/path, without a query."
+        raise _wrong("prometheus_url", origins["prometheus_url"], settings.prometheus_url, problem)
+    for name in _METRIC_WORDS:
+        word = getattr(settings, name)
+        if not re.fullmatch("([a-zA-Z_][a-zA-Z0-9_]*)?", word):
+            problem = "cannot be part of a metric. Use letters, digits and _, and no digit first."
+            raise _wrong(name, origins[name], word, problem)
     for proxy in settings.trusted_proxies:
         try:
             ipaddress.ip_network(proxy)
         except ValueError:
             problem = "is not an address range. Use CIDRs such as 10.0.0.0/8 or 192.168.1.7/32."
             raise _wrong("trusted_proxies", origins["trusted_proxies"], proxy, problem) from None
+
+
+def _is_web_address(text: str) -> bool:
+    try:
+        address = urlsplit(text)
+        port = address.port
+    except ValueError:
+        return False
+    host = re.fullmatch(r"[\w.:%-]+", address.hostname or "")
+    plain = text.isprintable() and " " not in text and not address.query + address.fragment
+    return address.scheme in {"http", "https"} and bool(host) and port != 0 and plain
 
 
 def _stray_variables(environ: Mapping[str, str]) -> Iterable[str]:
@@ -364,7 +399,8 @@ def _shown(raw: object) -> str:
 def _masked(text: str) -> str:
     """Hides rather too much than too little: PostgreSQL takes a password in the query too, and few escape an @."""
     text = re.sub(r"(?i)(password\s*=\s*)[^&]*", r"\1***", text)
-    return re.sub(r"(?s)(://[^:]*):.*@", r"\1:***@", text)
+    text = re.sub(r"(?s)(://[^:]*):.*@", r"\1:***@", text)
+    return re.sub(r"(?s)^([^:/@]*):(?!//).*@", r"\1:***@", text)
 
 
 def _as_text(value: object) -> str:

@@ -63,7 +63,7 @@ class Fleet:
             data_dir,
             gpus=None if settings.gpus < 0 else settings.gpus,
             mode=ContainmentMode(settings.containment),
-            hidden=tuple(Path(file) for file in (settings.tls_key,) if file),
+            hidden=tuple(Path(file) for file in (settings.tls_key, settings.prometheus_token_file) if file),
             clock=self._clock,
         )
         return [(local, engine)]

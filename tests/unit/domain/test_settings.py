@@ -356,3 +356,22 @@ def test_a_mistake_in_the_file_is_placed_by_its_line(tmp_path: Path, content: by
     path = tmp_path / "stoker.toml"
     path.write_bytes(content)
     assert unreadable(path).startswith(f'The settings file "PATH", {place}')
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["prom:9090", "ada:hunter2@prom:9090", "ftp://prom", "http://", "http://ada:hunter2@prom:99999", "http://p/?a=b"],
+)
+def test_what_is_no_address_of_a_prometheus_is_refused_without_showing_its_password(url: str) -> None:
+    with pytest.raises(StokerError) as refused:
+        resolve({}, {**HOME, "STOKER_PROMETHEUS_URL": url}, {})
+    assert refused.value.field == "prometheus_url"
+    assert "hunter2" not in refused.value.message
+
+
+@pytest.mark.parametrize("name", ["prometheus_prefix", "prometheus_node_label"])
+def test_what_goes_into_a_query_is_a_word(name: str) -> None:
+    assert resolve({name: "site_1"}, HOME, {})
+    for word in ("a-b", '"', "1a", "a\n", "{}"):
+        with pytest.raises(StokerError, match="letters, digits"):
+            resolve({name: word}, HOME, {})

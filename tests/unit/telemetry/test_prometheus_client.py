@@ -1,0 +1,139 @@
+"""What goes wrong with a Prometheus is one error that says where, and never with which password."""
+
+import asyncio
+import base64
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from tests.conftest import LoopRun
+
+from stoker.domain.errors import ErrorCode, StokerError
+from stoker.telemetry.prometheus import Found, Prometheus
+
+EMPTY = b'{"status":"success","data":{"resultType":"vector","result":[]}}'
+
+
+class Web:
+    """A server with one answer, that keeps the heads of what it was asked."""
+
+    def __init__(self, status: int, body: bytes, hang: bool = False) -> None:
+        self.answer = (
+            f"HTTP/1.1 {status} So\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body
+        )
+        self.hang = hang
+        self.heads: list[str] = []
+        self.conversations: list[asyncio.Task[None]] = []
+
+    def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.conversations.append(asyncio.create_task(self._talk(reader, writer)))
+
+    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.heads.append((await reader.readuntil(b"\r\n\r\n")).decode())
+        if not self.hang:
+            writer.write(self.answer)
+        with contextlib.suppress(ConnectionError):
+            await reader.read()
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+@asynccontextmanager
+async def serving(web: Web) -> AsyncIterator[str]:
+    server = await asyncio.start_server(web, "127.0.0.1", 0)
+    async with server:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        await asyncio.gather(*web.conversations)
+
+
+Client = Callable[[str], Prometheus]
+
+
+def ask(loop_run: LoopRun, web: Web, client: Client) -> list[Found]:
+    async def main() -> list[Found]:
+        async with serving(web) as address:
+            prometheus = client(address)
+            try:
+                return await prometheus.at("up")
+            finally:
+                await prometheus.close()
+
+    return loop_run(main())
+
+
+def refused(loop_run: LoopRun, web: Web, client: Client) -> str:
+    with pytest.raises(StokerError) as error:
+        ask(loop_run, web, client)
+    assert error.value.code is ErrorCode.BACKEND_DOWN
+    return error.value.message
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "words"),
+    [
+        (200, b"<html>hello</html>", "no result of a query"),
+        (200, b'{"status":"success","data":{"result":[{"metric":7}]}}', "no result of a query"),
+        (400, b'{"status":"error","error":"bad query"}', "answered 400: bad query"),
+        (502, b"", "no result of a query"),
+        (302, b"{}", "answered 302"),
+    ],
+)
+def test_an_answer_that_is_none_is_told(status: int, body: bytes, words: str, loop_run: LoopRun) -> None:
+    message = refused(loop_run, Web(status, body), lambda address: Prometheus(f"http://{address}"))
+    assert message.startswith("Prometheus at http://127.0.0.1:")
+    assert words in message
+
+
+def test_one_that_hangs_is_given_up(loop_run: LoopRun) -> None:
+    web = Web(200, EMPTY, hang=True)
+    message = refused(loop_run, web, lambda address: Prometheus(f"http://{address}", timeout_seconds=0.1))
+    assert "within 0.1 s" in message
+
+
+def test_one_that_says_too_much_is_not_listened_to(loop_run: LoopRun) -> None:
+    web = Web(200, b'{"status":"success","pad":"' + b"x" * 5000 + b'"}')
+    message = refused(loop_run, web, lambda address: Prometheus(f"http://{address}", limit_bytes=4096))
+    assert "more than 4096 bytes" in message
+
+
+def test_a_password_goes_to_the_server_and_nowhere_else(loop_run: LoopRun) -> None:
+    web = Web(401, b"no")
+    message = refused(loop_run, web, lambda address: Prometheus(f"http://ada:hunter2@{address}/prom/"))
+    assert "hunter2" not in message
+    assert "/prom " in message
+    assert base64.b64encode(b"ada:hunter2").decode() in web.heads[0]
+    assert web.heads[0].startswith("POST /prom/api/v1/query HTTP/1.1")
+
+
+def test_a_token_is_read_anew_each_time(loop_run: LoopRun, tmp_path: Path) -> None:
+    file, web = tmp_path / "token", Web(200, EMPTY)
+    for token in ("first", "second"):
+        file.write_text(f"{token}\n")
+        assert ask(loop_run, web, lambda address: Prometheus(f"http://{address}", str(file))) == []
+    assert ["Bearer first" in web.heads[0], "Bearer second" in web.heads[1]] == [True, True]
+
+
+@pytest.mark.parametrize("content", [None, b"two\nlines", "tökn".encode()])
+def test_a_token_that_is_none_is_told_by_its_file(content: bytes | None, loop_run: LoopRun, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    if content is not None:
+        file.write_bytes(content)
+    message = refused(loop_run, Web(200, EMPTY), lambda address: Prometheus(f"http://{address}", str(file)))
+    assert str(file) in message
+    assert "two" not in message
+
+
+def test_values_that_are_no_measurement_are_left_out() -> None:
+    texts = ["1", "NaN", "-1", "+Inf", "x", "2.5"]
+    found = Found({}, values=[(float(at), text) for at, text in enumerate(texts)])
+    assert list(found.samples()) == [(0, 1.0), (5000, 2.5)]
+
+
+def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(
+    loop_run: LoopRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    assert ask(loop_run, Web(200, EMPTY), lambda address: Prometheus(f"http://{address}")) == []
