@@ -12,6 +12,7 @@ from stoker.cli.main import INTERRUPTED
 from stoker.cli.options import typed
 from stoker.cli.output import is_text, show_json_line
 from stoker.cli.progress import Progress, standing
+from stoker.cli.untrusted import log_line
 
 if TYPE_CHECKING:
     from stoker.client import Stoker
@@ -30,13 +31,17 @@ def goes_on(workload_id: str) -> Iterator[None]:
 
 
 class Printer:
-    """Lines as they are: nothing but the line, unless the time or the pod is asked for. `plain` is never JSON."""
+    """Lines as they are: nothing but the line, unless the time or the pod is asked for. `plain` is never JSON.
+
+    A terminal gets of each line what cannot drive it.
+    """
 
     def __init__(self, *, timestamps: bool = False, pods: bool = False, plain: bool = False) -> None:
         self._text = plain or is_text()
         self._timestamps = timestamps
         self._pods = pods
         self._stdout = sys.stdout.buffer
+        self._line = log_line if sys.stdout.isatty() else str
 
     def show(self, output: "Output") -> None:
         if not self._text:
@@ -46,7 +51,7 @@ class Printer:
             return
         pod = f"{output.pod} | " if self._pods else ""
         at = f"{_when(output)} " if self._timestamps else ""
-        self._stdout.write(f"{pod}{at}{output.line.text}\n".encode("utf-8", "replace"))
+        self._stdout.write(f"{pod}{at}{self._line(output.line.text)}\n".encode("utf-8", "replace"))
         self._stdout.flush()
 
 

@@ -7,6 +7,7 @@ import click
 
 from stoker.cli.groups import COMMAND
 from stoker.cli.options import CREDENTIAL, typed
+from stoker.cli.untrusted import paragraph
 from stoker.client.address import DEFAULT_SERVER, is_loopback
 from stoker.client.exchange import Unreachable
 from stoker.domain.errors import ErrorCode, StokerError
@@ -26,8 +27,8 @@ class Failure(click.ClickException):
         self.following = following
 
     def show(self, file: IO[Any] | None = None) -> None:
-        lines = [f"{click.style('Error:', fg='red', bold=True)} {self.message}"]
-        lines += [self.hint] if self.hint else []
+        lines = [f"{click.style('Error:', fg='red', bold=True)} {paragraph(self.message)}"]
+        lines += [paragraph(self.hint)] if self.hint else []
         lines += [f"Next: {self.following}"] if self.following else []
         click.echo("\n".join(lines), file=file, err=file is None, color=self.show_color)
 

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from stoker.cli.options import OUTPUT
+from stoker.cli.untrusted import cell, json_text, printable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -85,14 +86,9 @@ def show_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         click.echo("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def printable(text: str) -> str:
-    """Text of others for a terminal: a control character could drive it, so none gets there."""
-    return "".join(character if character.isprintable() else "�" for character in text)
-
-
 def show_json_line(item: object) -> None:
     """One item of something that goes on: JSON on a line of its own."""
-    click.echo(msgspec.json.encode(_plain(_builtins(item))))
+    click.echo(json_text(msgspec.json.encode(_plain(_builtins(item))).decode()))
 
 
 def shown_columns(columns: Sequence[Column]) -> list[Column]:
@@ -138,7 +134,7 @@ def _csv(rows: Sequence[Any], columns: Sequence[Column]) -> str:
 def _dump(value: object, output: str) -> None:
     plain = _plain(value)
     if output == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(plain), indent=2))
+        click.echo(json_text(msgspec.json.format(msgspec.json.encode(plain), indent=2).decode()))
         return
     import yaml
 
@@ -176,7 +172,9 @@ def _raw(value: object) -> object:
         case bool():
             return "true" if plain else "false"
         case list():
-            return ",".join(map(str, plain))
+            return cell(",".join(map(str, plain)))
+        case str():
+            return cell(plain)
         case _:
             return plain
 

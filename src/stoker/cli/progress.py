@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stoker.cli.output import printable
+from stoker.cli.untrusted import printable
 
 if TYPE_CHECKING:
     from rich.status import Status

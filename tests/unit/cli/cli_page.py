@@ -25,7 +25,9 @@ These options work before the verb and after it; what is given last wins.
 (`STOKER_DATA_DIR`, or `~/.stoker`).
 
 **Output.** `table` is for people: drawn on a terminal, plain columns in a pipe. `wide` has every column. `json` and
-`yaml` are the API's own shape, `csv` has a header. `NO_COLOR` turns colours off.
+`yaml` are the API's own shape, `csv` has a header, and a `'` before a cell that a spreadsheet would compute.
+`NO_COLOR` turns colours off. On a terminal, what a job prints keeps its colours and nothing else that could drive the
+terminal; in a pipe it is as it was printed.
 
 **Exit codes.** 0 done, 1 failed, 2 wrong usage, 3 not found, 4 not allowed, 5 server unreachable, 130 interrupted.
 An error is a sentence on stderr with the next command to type. `run`, `submit --follow`, `exec` and `shell` end with

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 import click
 
 from stoker.cli.options import reaches_server, typed
-from stoker.cli.output import Column, is_text, printable, show_one, show_table
+from stoker.cli.output import Column, is_text, show_one, show_table
 from stoker.cli.refs import found
 from stoker.cli.session import connect
+from stoker.cli.untrusted import printable
 
 if TYPE_CHECKING:
     from stoker.client.workload_shapes import WorkloadDetail

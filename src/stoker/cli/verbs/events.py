@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 import click
 
 from stoker.cli.options import reaches_server
-from stoker.cli.output import is_text, printable, show_json_line
+from stoker.cli.output import is_text, show_json_line
 from stoker.cli.refs import found
 from stoker.cli.session import connect
+from stoker.cli.untrusted import printable
 
 if TYPE_CHECKING:
     from stoker.client.workload_shapes import WorkloadEvent
