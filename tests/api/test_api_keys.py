@@ -145,6 +145,32 @@ class TestNetworks:
         assert (answer.status_code, answer.json()) == (403, problem(answer, "not_allowed", message, field="cidrs"))
 
 
+class TestExpiry:
+    END = "2026-02-01T00:00:00.000Z"
+
+    def expiring(self, lab: Lab) -> None:
+        lab.keys["expiring"] = lab.add_key("admin", expiresAt=self.END)["secret"]
+
+    def test_a_key_made_with_one_that_ends_ends_with_it(self, lab: Lab) -> None:
+        self.expiring(lab)
+        made = lab.post(f"{V1}/keys", as_="expiring", json={"name": "child"})
+        assert (made.status_code, made.json()["key"]["expiresAt"]) == (201, self.END)
+
+    def test_it_may_end_earlier(self, lab: Lab) -> None:
+        self.expiring(lab)
+        for end in ("2026-01-20T00:00:00.000Z", self.END):
+            made = lab.post(f"{V1}/keys", as_="expiring", json={"name": "child", "expiresAt": end})
+            assert (made.status_code, made.json()["key"]["expiresAt"]) == (201, end)
+
+    def test_it_cannot_live_longer(self, lab: Lab) -> None:
+        self.expiring(lab)
+        later = {"name": "child", "expiresAt": "2026-02-01T00:00:00.001Z"}
+        answer = lab.post(f"{V1}/keys", as_="expiring", json=later)
+        error = answer.json()["error"]
+        assert (answer.status_code, error["code"], error["field"]) == (403, "not_allowed", "expiresAt")
+        assert error["message"] == f"Not allowed: this API key ends at {self.END}, and so do the keys it makes."
+
+
 class TestBehindAProxy:
     """The address that counts is the one a trusted proxy names."""
 

@@ -179,6 +179,16 @@ class TestToken:
         listed = lab.get(f"{V1}/applications", as_="admin").json()["items"][0]
         assert listed["lastUsedAt"] == "2026-01-15T10:30:05.000Z"
 
+    def test_its_use_is_in_the_audit_log_and_a_wrong_secret_too(self, lab: Lab, issued: dict[str, Any]) -> None:
+        lab.token(issued["clientId"], issued["clientSecret"])
+        lab.clock.advance(seconds=1)
+        body = {"grantType": "app_token", "appId": issued["clientId"], "appSecret": "wrong"}
+        assert lab.post(TOKEN, json=body).status_code == 401
+        assert lab.post(TOKEN, json={**body, "appId": "nobody"}).status_code == 401
+        kept = lab.audit(action="token.issue")
+        assert [(each["target"], each["result"]) for each in kept] == [("ci", "not_signed_in"), ("ci", "ok")]
+        assert {each["credential"] for each in kept} == {f"application {issued['clientId']}"}
+
 
 class TestEnded:
     def test_a_disabled_application_gets_no_token_and_loses_those_it_has(

@@ -93,3 +93,10 @@ def test_the_settings_are_shown_with_their_passwords_hidden(lab: Lab) -> None:
 def test_the_password_of_the_database_is_hidden(any_lab: Lab) -> None:
     answer = any_lab.get(f"{V1}/settings", as_="admin")
     assert "stoker-test" not in answer.text
+
+
+def test_the_front_door_sends_a_browser_to_the_docs_and_tells_a_program_where_they_are(lab: Lab) -> None:
+    page = lab.get("/", headers={"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
+    assert (page.status_code, page.headers["Location"]) == (307, "/docs")
+    told = lab.get("/")
+    assert (told.status_code, told.json()["name"], told.json()["docs"]) == (200, "stoker", "/docs")

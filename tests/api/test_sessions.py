@@ -6,6 +6,7 @@ import json
 import httpx
 import jwt
 import pytest
+from tests.api.conftest import OpenLab
 from tests.api.lab import PASSWORD, V1, Lab, problem
 
 ENDED = "The session has ended. Sign in again."
@@ -66,6 +67,21 @@ class TestCookie:
     def test_under_https_it_is_never_sent_in_clear(self, lab: Lab, li: httpx.Response) -> None:
         _, *attributes = lab.log_in("li", scheme="https").headers["Set-Cookie"].split("; ")
         assert attributes == ["Path=/", "HttpOnly", "SameSite=Strict", "Max-Age=43200", "Secure"]
+
+    @pytest.mark.parametrize(
+        ("peer", "proto", "secure"),
+        [
+            ("10.0.0.1", "https", True),
+            ("10.0.0.1", "HTTPS, http", True),
+            ("10.0.0.1", "http", False),
+            ("11.0.0.1", "https", False),
+        ],
+    )
+    def test_https_up_to_a_trusted_proxy_counts(self, open_lab: OpenLab, peer: str, proto: str, secure: bool) -> None:
+        lab = open_lab(trusted_proxies=("10.0.0.0/8",))
+        lab.add_user("li", password=PASSWORD)
+        answer = lab.log_in("li", peer=peer, headers={"X-Forwarded-Proto": proto})
+        assert answer.headers["Set-Cookie"].endswith("; Secure") == secure
 
     def test_it_reads_without_a_csrf_token(self, lab: Lab, li: httpx.Response) -> None:
         answer = lab.get(f"{V1}/me", cookie=_cookie(li))

@@ -49,6 +49,7 @@ class Row(Struct, frozen=True):
 
 ROWS = [
     # The installation
+    Row("GET", "/", ANYONE, 200),
     Row("GET", "/healthz", ANYONE, 200),
     Row("GET", "/readyz", ANYONE, 200),
     Row("GET", "/openapi.json", ANYONE, 200),

@@ -14,6 +14,7 @@ from stoker.services.authentication import Authentication, Origin, inside
 
 COOKIE = "stoker_session"
 CSRF_HEADER = "x-csrf-token"
+SECURE_SCHEMES = frozenset({"https", "wss"})
 SAFE_METHODS = frozenset({"GET", "HEAD"})
 _TRACEPARENT = re.compile(
     r"(?!ff|00.{54})[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?\Z"
@@ -29,9 +30,10 @@ def trace_id_of(request: HTTPConnection) -> str:
 
 
 def origin_of(request: HTTPConnection, settings: Settings, trace_id: str) -> Origin:
-    """The peer's address, or what a trusted proxy says it is."""
+    """The peer's address and how it reached us, or what a trusted proxy says of that."""
     peer = request.client.host if request.client else "127.0.0.1"
     address = peer
+    secure = request.url.scheme in SECURE_SCHEMES
     if settings.trusted_proxies and inside(peer, settings.trusted_proxies):
         # Some proxies add a header of their own instead of a comma to the one they got.
         for hop in reversed(",".join(request.headers.getlist("x-forwarded-for")).split(",")):
@@ -41,7 +43,8 @@ def origin_of(request: HTTPConnection, settings: Settings, trace_id: str) -> Ori
             address = candidate
             if not inside(candidate, settings.trusted_proxies):
                 break
-    return Origin(address=address, loopback=_is_loopback(address), trace_id=trace_id)
+        secure = secure or request.headers.get("x-forwarded-proto", "").split(",")[0].strip().lower() == "https"
+    return Origin(address=address, loopback=_is_loopback(address), trace_id=trace_id, secure=secure)
 
 
 async def caller_of(request: HTTPConnection, authentication: Authentication, origin: Origin) -> Actor | None:

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta, Struct
 from starlette.responses import Response
 
+from stoker import __version__
 from stoker.api.endpoint import Call, endpoint
 from stoker.api.families import NATIVE, encode
 from stoker.api.params import NoParams, Params
@@ -52,6 +53,13 @@ DOCS_POLICY = "; ".join(
 )
 
 
+class Welcome(Struct, frozen=True):
+    name: str
+    version: str
+    docs: str
+    openapi: str
+
+
 class Alive(Struct, frozen=True):
     status: str
 
@@ -63,6 +71,14 @@ class Readiness(Struct, frozen=True):
 
 class AssetPath(Params, frozen=True, kw_only=True):
     name: Annotated[str, Meta(max_length=64)]
+
+
+@endpoint("GET", "/", family=NATIVE, action=Action.LOOK_AROUND, result=Welcome)
+async def welcome(call: Call[NoParams]) -> Welcome | Response:
+    """Where to go from here; a browser is sent to the page of the API."""
+    if "text/html" in call.request.headers.get("accept", ""):
+        return Response(status_code=307, headers={"Location": "/docs", "Vary": "Accept"})
+    return Welcome("stoker", __version__, "/docs", "/openapi.json")
 
 
 @endpoint("GET", "/healthz", family=NATIVE, action=Action.LOOK_AROUND)

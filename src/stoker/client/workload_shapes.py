@@ -66,6 +66,23 @@ class NewWorkload(Shape, frozen=True):
     start_after: datetime | UnsetType = UNSET
 
 
+class PortAddress(Shape, frozen=True):
+    """A port that a service listens at, and the one of the replicas behind it."""
+
+    name: str
+    port: int
+    target_port: int
+    protocol: str
+
+
+class ServiceAddress(Shape, frozen=True):
+    """Where a service answers; `cluster_ip` is empty before it has a place."""
+
+    service_name: str
+    ports: tuple[PortAddress, ...]
+    cluster_ip: str = msgspec.field(default="", name="clusterIP")
+
+
 class CreatedWorkload(Shape, frozen=True):
     workload_id: str
 

@@ -18,6 +18,7 @@ from stoker.client.workload_shapes import (
     NewWorkload,
     PodLogs,
     Rehearsal,
+    ServiceAddress,
     Workload,
     WorkloadDetail,
     WorkloadEvent,
@@ -183,6 +184,11 @@ class Workloads(Resource[F]):
         limit: int = 1000,
     ) -> FoundLines:
         """The last lines of all pods that hold a text."""
+        ...
+
+    @operation("GET", "/workloads/{name}/service", base=SAFE)
+    def service(self, name: str) -> ServiceAddress:
+        """Where its service answers; not found when it has none."""
         ...
 
     @operation("GET", "/workloads/{name}/pods/{pod}/containers", base=SAFE)

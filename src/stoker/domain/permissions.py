@@ -19,6 +19,8 @@ class Actor(Struct, frozen=True):
     default_workspace_id: int | None = None
     scopes: frozenset[Scope] = frozenset()
     cidrs: tuple[str, ...] = ()
+    expires_at: int | None = None
+    """When the API key that is used ends, if one is and it does."""
     credential: str = ""
     session_id: str = ""
     address: str = ""

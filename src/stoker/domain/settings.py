@@ -98,7 +98,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         int, Meta(ge=1, le=1_000_000, description="Logs and events that one user may read at the same time.")
     ] = 200
     trusted_proxies: Annotated[
-        tuple[str, ...], Meta(description="Address ranges (CIDR) of proxies whose X-Forwarded-For is believed.")
+        tuple[str, ...],
+        Meta(description="Address ranges (CIDR) of proxies whose X-Forwarded-For and -Proto are believed."),
     ] = ()
     monitoring_access: Annotated[
         MonitoringAccess,

@@ -17,7 +17,7 @@ from stoker.domain.identity import ApiKey, Session, User, UserKind, UserRole
 from stoker.domain.names import new_uuid
 from stoker.domain.permissions import Action, Actor
 from stoker.services.attempts import count_attempt
-from stoker.services.context import Context, add_record, record
+from stoker.services.context import OK, Context, add_record, record
 from stoker.services.passwords import Passwords
 from stoker.services.secrets import KEY_PREFIX, readable, sha256
 from stoker.store import accounts, credentials
@@ -48,6 +48,8 @@ class Origin(Struct, frozen=True):
     address: str
     loopback: bool
     trace_id: str
+    secure: bool = False
+    """Whether the caller reached us, or a proxy that we trust, by HTTPS."""
 
 
 class Token(Struct, frozen=True):
@@ -84,15 +86,23 @@ class Authentication:
     async def issue_token(self, client_id: str, secret: str, origin: Origin) -> Token:
         """A bearer token for an application that proves itself by id and secret."""
 
-        def change(transaction: Transaction) -> str:
+        def change(transaction: Transaction) -> str | None:
             found = credentials.application(transaction, client_id)
-            given = sha256(secret)
-            if found is None or not hmac.compare_digest(found[1], given) or found[0].disabled:
-                raise StokerError(ErrorCode.NOT_SIGNED_IN, "The client id or the client secret is wrong.")
+            user = accounts.get(transaction, found[0].user_id) if found else None
+            if found is None or user is None:
+                return None
+            proved = hmac.compare_digest(found[1], sha256(secret)) and not found[0].disabled
+            caller = actor_of(transaction, user, origin, credential=f"{Via.APPLICATION} {client_id}")
+            result = OK if proved else str(ErrorCode.NOT_SIGNED_IN)
+            add_record(self._context, transaction, caller, Action.TOKEN_ISSUE, user.name, result, "")
+            if not proved:
+                return None
             credentials.touch_application(transaction, client_id, self._context.clock.now())
-            return found[0].user_id
+            return user.id
 
         user_id = await self._context.store.write(change)
+        if user_id is None:
+            raise StokerError(ErrorCode.NOT_SIGNED_IN, "The client id or the client secret is wrong.")
         seconds = self._context.settings.token_seconds
         claims = {"sub": user_id, "cid": client_id, "gen": sha256(sha256(secret))[:16]}
         return Token(self._sign(claims, seconds), seconds)
@@ -135,7 +145,7 @@ class Authentication:
             expires_at=now + seconds * 1000,
         )
         credentials.add_session(transaction, session, sha256(cookie), origin.address)
-        self._record_log_in(transaction, name, origin, "ok", user.id)
+        self._record_log_in(transaction, name, origin, OK, user.id)
         return LogIn(user, session, cookie, self._sign({"sub": user.id, "sid": session.id}, seconds))
 
     def _record_log_in(
@@ -183,7 +193,7 @@ class Authentication:
         if user.disabled:
             raise _refused("The user of this API key is disabled.")
         actor = actor_of(transaction, user, origin, credential=f"key {key.id}")
-        return key, structs.replace(actor, scopes=frozenset(key.scopes), cidrs=key.cidrs)
+        return key, structs.replace(actor, scopes=frozenset(key.scopes), cidrs=key.cidrs, expires_at=key.expires_at)
 
     async def _touch(self, key: ApiKey, origin: Origin) -> None:
         """Note the use of a key, at most once a minute."""

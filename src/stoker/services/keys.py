@@ -4,6 +4,7 @@ import ipaddress
 
 from msgspec import Struct
 
+from stoker.domain.clock import rfc3339
 from stoker.domain.errors import ErrorCode, StokerError, bad_request, not_found
 from stoker.domain.identity import ApiKey, Scope, User
 from stoker.domain.listing import KeyQuery, Listing, Window
@@ -49,8 +50,9 @@ class Keys:
         return await self._context.store.read(query)
 
     async def create(self, actor: Actor, new: NewKey, once: Once | None = None) -> IssuedKey:
-        """Make a key, which may be used from no more places than the credential that asks for it."""
+        """Make a key, which may be used from no more places, and no longer, than the key that asks for it."""
         authorise(actor, Action.KEY_CREATE, Target(owner_id=actor.user_id))
+        expires_at = _no_later(new.expires_at, actor.expires_at)
         cidrs = _within(tuple(_network(cidr) for cidr in new.cidrs), actor.cidrs)
 
         def change(transaction: Transaction) -> Salted[ApiKey]:
@@ -70,7 +72,7 @@ class Keys:
                 scopes=tuple(sorted(set(new.scopes))),
                 cidrs=cidrs,
                 created_at=now,
-                expires_at=new.expires_at,
+                expires_at=expires_at,
                 last_used_at=None,
                 last_used_from="",
             )
@@ -122,6 +124,18 @@ def _within(wanted: tuple[str, ...], held: tuple[str, ...]) -> tuple[str, ...]:
                 field="cidrs",
             )
     return wanted or held
+
+
+def _no_later(wanted: int | None, held: int | None) -> int | None:
+    """The end that is wanted, or the one held when none is; never one after that."""
+    if wanted is not None and held is not None and wanted > held:
+        raise StokerError(
+            ErrorCode.NOT_ALLOWED,
+            f"Not allowed: this API key ends at {rfc3339(held)}, and so do the keys it makes.",
+            hint="Choose an earlier end, or make the key with a log-in or a key that lives longer.",
+            field="expiresAt",
+        )
+    return held if wanted is None else wanted
 
 
 def _is_inside(cidr: str, outer: str) -> bool:

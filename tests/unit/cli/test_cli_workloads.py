@@ -24,6 +24,17 @@ def test_a_workload_is_found_by_a_name_that_only_it_has(stoker: RunStoker) -> No
     assert server.asked_for("GET", SAFE)[0].url.params["workloadId"] == "train"
 
 
+def test_a_description_has_the_pods_and_where_the_service_answers(stoker: RunStoker) -> None:
+    port = {"name": "http", "port": 30080, "targetPort": 8000, "protocol": "TCP"}
+    service = {"serviceName": A, "clusterIP": "10.0.0.7", "ports": [port]}
+    shown = stoker("describe", A, server=known(**{f"GET {SAFE}/{A}/service": (200, service)})).stdout
+    assert "\nService\n  10.0.0.7:30080 (TCP), to port 8000 of the replicas\n" in shown
+    assert f"\nPods\nPOD            PHASE    NODE\n{A}-0  Running  n1\n" in shown
+    assert "Service" not in stoker("describe", A, server=known()).stdout
+    down = {f"GET {SAFE}/{A}/service": (503, safe_problem("Stoker.00007", "The cluster does not answer."))}
+    assert "\nService\n  The cluster does not answer.\n" in stoker("describe", A, server=known(**down)).stdout
+
+
 def test_a_name_that_several_have_is_refused_with_their_ids(stoker: RunStoker) -> None:
     failed = stoker("describe", "train", server=known(workload(A), workload("train-x5z6q")))
     assert failed.exit_code == 2

@@ -69,7 +69,7 @@ async def log_in(call: Call[NoParams]) -> LoggedIn:
     body: LogInBody = call.body
     found = await call.services.authentication.log_in(body.username, body.password, call.origin)
     lifetime = call.services.settings.session_seconds
-    secure = "; Secure" if call.request.url.scheme == "https" else ""
+    secure = "; Secure" if call.origin.secure else ""
     cookie = f"{COOKIE}={found.cookie}; Path=/; HttpOnly; SameSite=Strict; Max-Age={lifetime}{secure}"
     call.headers.append(("Set-Cookie", cookie))
     call.headers.append(("Cache-Control", "no-store"))

@@ -10,8 +10,10 @@ from stoker.cli.output import Column, is_text, show_one, show_table
 from stoker.cli.refs import found
 from stoker.cli.session import connect
 from stoker.cli.untrusted import printable
+from stoker.domain.errors import ErrorCode, StokerError
 
 if TYPE_CHECKING:
+    from stoker.client import Stoker
     from stoker.client.workload_shapes import WorkloadDetail
 
 COLUMNS = (
@@ -48,10 +50,26 @@ COLUMNS = (
 @reaches_server
 def command(workload: str | None) -> None:
     """Show everything about a workload, by id or name: what was asked for, what happened, its pods."""
-    detail = found(connect(), workload)
+    client = connect()
+    detail = found(client, workload)
     show_one(detail, COLUMNS)
     if is_text():
+        _show_service(client, detail.workload_id)
         _show_parts(detail)
+
+
+def _show_service(client: "Stoker", workload_id: str) -> None:
+    try:
+        service = client.workloads.service(workload_id)
+    except StokerError as error:
+        if error.code is not ErrorCode.NOT_FOUND:
+            click.echo(f"\nService\n  {printable(error.message)}")
+        return
+    click.echo("\nService")
+    host = service.cluster_ip
+    for port in service.ports:
+        address = f"{f'[{host}]' if ':' in host else host}:{port.port}" if host else "no address yet"
+        click.echo(f"  {printable(f'{address} ({port.protocol}), to port {port.target_port} of the replicas')}")
 
 
 def _show_parts(detail: "WorkloadDetail") -> None:

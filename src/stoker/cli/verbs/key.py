@@ -16,10 +16,10 @@ COLUMNS = (
     Column("NAME", "name"),
     Column("USER", "user"),
     Column("SCOPES", "scopes"),
+    Column("NETWORKS", "cidrs"),
     Column("EXPIRES", "expiresAt"),
     Column("LAST USED", "lastUsedAt"),
     Column("BEGINS", "hint", wide=True),
-    Column("NETWORKS", "cidrs", wide=True),
     Column("LAST USED FROM", "lastUsedFrom", wide=True),
     Column("CREATED", "createdAt", wide=True),
 )
