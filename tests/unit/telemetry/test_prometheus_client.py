@@ -1,10 +1,11 @@
 """What goes wrong with a Prometheus is one error that says where, and never with which password."""
 
-import asyncio
 import base64
 import contextlib
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -20,48 +21,52 @@ class Web:
     """A server with one answer, that keeps the heads of what it was asked."""
 
     def __init__(self, status: int, body: bytes, hang: bool = False) -> None:
-        self.answer = (
-            f"HTTP/1.1 {status} So\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body
-        )
-        self.hang = hang
+        self.status = status
+        self.body = body
         self.heads: list[str] = []
-        self.conversations: list[asyncio.Task[None]] = []
-
-    def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.conversations.append(asyncio.create_task(self._talk(reader, writer)))
-
-    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.heads.append((await reader.readuntil(b"\r\n\r\n")).decode())
-        if not self.hang:
-            writer.write(self.answer)
-        with contextlib.suppress(ConnectionError):
-            await reader.read()
-        writer.close()
-        with contextlib.suppress(ConnectionError):
-            await writer.wait_closed()
+        self.may_answer = threading.Event()
+        if not hang:
+            self.may_answer.set()
 
 
-@asynccontextmanager
-async def serving(web: Web) -> AsyncIterator[str]:
-    server = await asyncio.start_server(web, "127.0.0.1", 0)
-    async with server:
-        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        await asyncio.gather(*web.conversations)
+@contextmanager
+def serving(web: Web) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            web.heads.append(f"{self.requestline}\n{self.headers}")
+            self.rfile.read(int(self.headers["Content-Length"]))
+            web.may_answer.wait()
+            with contextlib.suppress(ConnectionError):
+                self.send_response(web.status)
+                self.send_header("Content-Length", str(len(web.body)))
+                self.end_headers()
+                self.wfile.write(web.body)
+
+        def log_message(self, *_: object) -> None: ...
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{server.server_address[1]}"
+        finally:
+            web.may_answer.set()
+            server.shutdown()
+            thread.join()
 
 
 Client = Callable[[str], Prometheus]
 
 
 def ask(loop_run: LoopRun, web: Web, client: Client) -> list[Found]:
-    async def main() -> list[Found]:
-        async with serving(web) as address:
-            prometheus = client(address)
-            try:
-                return await prometheus.at("up")
-            finally:
-                await prometheus.close()
+    async def main(prometheus: Prometheus) -> list[Found]:
+        try:
+            return await prometheus.at("up")
+        finally:
+            await prometheus.close()
 
-    return loop_run(main())
+    with serving(web) as address:
+        return loop_run(main(client(address)))
 
 
 def refused(loop_run: LoopRun, web: Web, client: Client) -> str:
