@@ -2,13 +2,15 @@
 
 Lines are read as they appear and kept in chunks. A chunk is written when it is large enough, old enough, or the
 pod's last; what is not written yet is read again after a crash, because only a written chunk moves the position. While
-the disk is nearly full nothing is read: what a pod printed waits in its own folder.
+the disk is nearly full nothing is read: what a pod printed waits in its own folder. Every line passes the parser of
+training metrics on its way.
 """
 
 import asyncio
 import logging
 from collections.abc import Iterable
 
+from stoker.controller.training import TrainingCollector
 from stoker.domain.clock import Clock
 from stoker.domain.errors import ErrorCode, StokerError
 from stoker.domain.reach import LogLine
@@ -47,11 +49,13 @@ class LogCollector:
         self._cap_bytes = cap_bytes
         self._tails: dict[str, _Tail] = {}
         self._reading: set[str] = set()
+        self._training = TrainingCollector(store)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow())
             group.create_task(self._sweep())
+            group.create_task(self._training.run())
 
     async def finish(self, ended: Iterable[Pod]) -> None:
         """Read to the end of pods that have ended, and write all of it."""
@@ -63,6 +67,7 @@ class LogCollector:
                     await self._read(tail)
                     await self._write(tail)
             self._tails.pop(pod.uid, None)
+            await self._training.finish(pod.uid)
 
     async def _follow(self) -> None:
         """Each pod is read by a task of its own, so that one which never stops printing holds up no other."""
@@ -126,6 +131,7 @@ class LogCollector:
                 return
             if not found:
                 return
+            await self._training.feed(tail.pod, found)
             tail.lines += found
             tail.bytes += sum(len(line.text) + STAMP_BYTES for line in found)
             tail.position = found[-1].position
@@ -135,6 +141,7 @@ class LogCollector:
     async def _write(self, tail: _Tail) -> None:
         if not tail.lines:
             return
+        await self._training.flush()  # first, or a crash between the two would lose points
         lines = [(line.at, line.text) for line in tail.lines]
         chunk = Chunk(tail.pod.uid, tail.pod.workload_uid, tail.pod.attempt, lines, tail.position)
         await self._store.write(lambda tx: log_chunks.add(tx, chunk, self._cap_bytes))
