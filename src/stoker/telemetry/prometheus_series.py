@@ -11,6 +11,7 @@ from stoker.domain.readings import Metric
 from stoker.domain.series import MOST_POINTS, GpuLine, Holding, Point, Range
 from stoker.telemetry.exporters import SCALE, Names, Quantity, Wanted
 from stoker.telemetry.holdings import Gpu, Held, Piece, held
+from stoker.telemetry.means import DECIMALS
 from stoker.telemetry.node_names import NodeNames
 from stoker.telemetry.prometheus import Found, Prometheus
 from stoker.telemetry.prometheus_readings import within_one
@@ -139,10 +140,12 @@ def _means(parts: Iterable[Iterable[Sum]], scale: float) -> Values:
 
 
 def _lines(metric: Metric, values: Mapping[Quantity, Values], found: Mapping[Gpu, Held]) -> list[GpuLine]:
+    """By node and device; a GPU without any reading has no line."""
     lines = []
     for gpu in found:
-        points = _points(metric, gpu, values)
-        lines.append(GpuLine(*gpu, [(value, at) for value, at in points if math.isfinite(value)]))
+        points = [(round(value, DECIMALS), at) for value, at in _points(metric, gpu, values) if math.isfinite(value)]
+        if points:
+            lines.append(GpuLine(*gpu, points))
     return lines
 
 

@@ -42,7 +42,7 @@ def serving(web: Web) -> Iterator[str]:
                 self.end_headers()
                 self.wfile.write(web.body)
 
-        def log_message(self, *_: object) -> None: ...
+        def log_message(self, format: str, *args: object) -> None: ...  # noqa: A002
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever)
