@@ -121,6 +121,10 @@ ROWS = [
     Row("GET", "/api/clusters/overview", SIGNED_IN, 200),
     Row("GET", "/api/clusters/consumers", SIGNED_IN, 200),
     Row("GET", "/api/clusters/gpuHeatmap", SIGNED_IN, 200),
+    Row("GET", f"{V1}/overview", SIGNED_IN, 200),
+    Row("GET", f"{V1}/consumers", SIGNED_IN, 200),
+    Row("GET", f"{V1}/nodes", SIGNED_IN, 200),
+    Row("GET", f"{V1}/gpus", SIGNED_IN, 200),
 ]
 FURTHER = [
     # The same endpoints, asked for something that another role may do

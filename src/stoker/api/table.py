@@ -4,7 +4,7 @@ from stoker.api import pages
 from stoker.api.endpoint import Endpoint, endpoints_of
 from stoker.api.lens import clusters as lens_clusters
 from stoker.api.lens import workloads as lens_workloads
-from stoker.api.native import credentials, departments, explain, installation, sessions, users, workspaces
+from stoker.api.native import credentials, departments, explain, fleet, installation, sessions, users, workspaces
 from stoker.api.native import workloads as native_workloads
 from stoker.api.runai import token
 from stoker.api.safe import pods, workloads
@@ -17,6 +17,7 @@ ENDPOINTS: list[Endpoint] = endpoints_of(
         lens_clusters,
         native_workloads,
         explain,
+        fleet,
         sessions,
         users,
         departments,

@@ -103,41 +103,57 @@ class _Orders:
         return self._known[key]
 
 
+class _Words:
+    """A column of words that repeat: each word is looked at once, and a place is the number of its word."""
+
+    def __init__(self, values: Sequence[str | None]) -> None:
+        self._numbers: dict[str | None, int] = {}
+        known = self._numbers
+        self._codes = np.fromiter((known.setdefault(value, len(known)) for value in values), np.int32, len(values))
+
+    def same(self, word: str) -> NDArray[np.bool_]:
+        return self._codes == self._numbers.get(word, -1)
+
+    def holding(self, text: str) -> NDArray[np.bool_]:
+        """Where a part of the word is this, in any case."""
+        folded = text.casefold()
+        alike = [word is not None and folded in word.casefold() for word in self._numbers]
+        return np.array(alike, np.bool_)[self._codes] if alike else np.zeros(0, np.bool_)
+
+
 class GpuGrid:
     def __init__(self, found: Sequence[tuple[Cluster, GpuColumns]]) -> None:
         self._clusters = [cluster for cluster, _ in found]
-        self._columns = [columns for _, columns in found]
-        self._starts = np.cumsum([0, *(len(columns.node) for columns in self._columns)])
-        size = int(self._starts[-1])
-        self._allocated = np.fromiter(
-            (milli for each in self._columns for milli in each.allocated_milli), np.int64, size
-        )
-        self._faulty = np.fromiter((bool(fault) for each in self._columns for fault in each.fault), np.bool_, size)
-        used = _numbers([value for each in self._columns for value in each.memory_used_bytes])
-        total = np.fromiter((value for each in self._columns for value in each.memory_total_bytes), np.float64, size)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            memory = np.where(total > 0, used / total, np.nan)
+        self._columns = columns = [each for _, each in found]
+        self._starts = np.cumsum([0, *(len(each.node) for each in columns)])
+        self._size = int(self._starts[-1])
+        self._allocated = _numbers([value for each in columns for value in each.allocated_milli])
+        self._faulty = np.fromiter((bool(fault) for each in columns for fault in each.fault), np.bool_, self._size)
+        self._nodes = _Words([value for each in columns for value in each.node])
+        self._models = _Words([value for each in columns for value in each.model])
+        self._workloads = _Words([value for each in columns for value in each.workload])
+        used = _numbers([value for each in columns for value in each.memory_used_bytes])
+        total = _numbers([value or None for each in columns for value in each.memory_total_bytes])
         self._orders = _Orders(
             {
-                GridSort.ALLOCATED: self._allocated.astype(np.float64),
-                GridSort.UTILIZATION: _numbers([value for each in self._columns for value in each.utilization]),
-                GridSort.MEMORY: memory,
-                GridSort.POWER: _numbers([value for each in self._columns for value in each.power_watts]),
-                GridSort.TEMPERATURE: _numbers([value for each in self._columns for value in each.temperature]),
+                GridSort.ALLOCATED: self._allocated,
+                GridSort.UTILIZATION: _numbers([value for each in columns for value in each.utilization]),
+                GridSort.MEMORY: used / total,
+                GridSort.POWER: _numbers([value for each in columns for value in each.power_watts]),
+                GridSort.TEMPERATURE: _numbers([value for each in columns for value in each.temperature]),
             },
-            size,
+            self._size,
         )
-        self._size = size
 
     def browse(self, query: GpuQuery, window: Window) -> Listing[GpuNow]:
         places = self._orders.places(query.sort, descending=query.descending)
-        wanted = self._wanted(query)
-        if wanted is not None:
-            places = places[wanted[places]]
+        masks = self._masks(query)
+        if masks:
+            places = places[np.logical_and.reduce(masks)[places]]
         shown = places[window.offset : window.offset + window.limit]
-        return Listing([self._gpu(int(place)) for place in shown], len(places))
+        return Listing([self._gpu(place) for place in shown.tolist()], len(places))
 
-    def _wanted(self, query: GpuQuery) -> NDArray[np.bool_] | None:
+    def _masks(self, query: GpuQuery) -> list[NDArray[np.bool_]]:
         masks: list[NDArray[np.bool_]] = []
         if query.cluster_id:
             masks.append(self._of_cluster(query.cluster_id))
@@ -145,10 +161,13 @@ class GpuGrid:
             masks.append(self._faulty)
         elif query.state is not None:
             masks.append(~self._faulty & ((self._allocated > 0) == (query.state is GpuState.ALLOCATED)))
-        for name, text in (("node", query.node), ("model", query.model), ("workload", query.workload)):
-            if text:
-                masks.append(self._of_text(name, text))
-        return np.logical_and.reduce(masks) if masks else None
+        if query.node:
+            masks.append(self._nodes.same(query.node))
+        if query.model:
+            masks.append(self._models.holding(query.model))
+        if query.workload:
+            masks.append(self._workloads.holding(query.workload))
+        return masks
 
     def _of_cluster(self, cluster_id: str) -> NDArray[np.bool_]:
         mask = np.zeros(self._size, np.bool_)
@@ -156,16 +175,6 @@ class GpuGrid:
             if cluster.id == cluster_id:
                 mask[self._starts[number] : self._starts[number + 1]] = True
         return mask
-
-    def _of_text(self, name: str, text: str) -> NDArray[np.bool_]:
-        """Names repeat, so that each is compared once."""
-        values = [value for each in self._columns for value in getattr(each, name)]
-        folded = text.casefold()
-        if name == "node":
-            alike = {text}
-        else:
-            alike = {value for value in set(values) if value is not None and folded in value.casefold()}
-        return np.fromiter((value in alike for value in values), np.bool_, self._size)
 
     def _gpu(self, place: int) -> GpuNow:
         number = int(np.searchsorted(self._starts, place, side="right")) - 1

@@ -1,8 +1,10 @@
 """What the clusters look like now, as their controllers last published it.
 
-A part is decoded and put together once for each time it was published; a read costs one look at the versions.
+A part is decoded and put together once for each time it was published; a read costs one look at the versions. What is
+large is put together in a thread, and meanwhile the picture of one publication before is still good.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,19 +14,15 @@ from stoker.domain.identity import Cluster
 from stoker.domain.live import Consumer, Overview, Part, SourceState
 from stoker.services.context import Context
 from stoker.services.grids import GpuGrid, NodeGrid
-from stoker.services.monitoring import clusters_of
+from stoker.services.monitoring import named
 from stoker.store import live_views
 from stoker.store.base import Transaction
 
 SILENT_MS = 90_000
 """Whoever publishes does so more often than this, or is not there any more."""
+PATIENCE_SECONDS = 0.005
+"""How long a picture of before is held back for the one that is being made."""
 NOTHING_YET = SourceState("", None, stale=False, message="Nothing has been published of this cluster yet.")
-DECODERS: dict[Part, Callable[[bytes], Any]] = {
-    Part.OVERVIEW: live_views.decode_overview,
-    Part.CONSUMERS: live_views.decode_consumers,
-    Part.NODES: live_views.decode_nodes,
-    Part.GPUS: live_views.decode_gpus,
-}
 
 
 class ClusterNow(Struct, frozen=True):
@@ -36,71 +34,86 @@ class ClusterNow(Struct, frozen=True):
     age_ms: int | None
 
 
-class Published(Struct, frozen=True):
-    """A part of a cluster, decoded."""
+class Picture(Struct, frozen=True):
+    """A part of every cluster by its id, each with the version it has, and all of them put together."""
 
-    version: int
-    value: Any
+    versions: dict[str, int]
+    parts: dict[str, Any]
+    whole: Any
 
-
-class Joined(Struct, frozen=True):
-    """A part of all clusters, put together."""
-
-    versions: tuple[tuple[str, int], ...]
-    value: Any
+    def nearly(self, versions: dict[str, int]) -> bool:
+        """Whether it is at most one publication behind these."""
+        return versions.keys() == self.versions.keys() and all(
+            version - self.versions[cluster_id] <= 1 for cluster_id, version in versions.items()
+        )
 
 
 class Live:
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._published: dict[tuple[str, Part], Published] = {}
-        self._joined: dict[Part, Joined] = {}
+        self._pictures: dict[Part, Picture] = {}
+        self._making: dict[Part, asyncio.Task[Picture]] = {}
 
     async def clusters(self, cluster: str = "") -> list[ClusterNow]:
         """Every cluster, or the one that is named, by name."""
-        found = await self._context.store.peek(lambda tx: self._read(tx, cluster, Part.OVERVIEW))
+        found, published = await self._look(Part.OVERVIEW)
         now = self._context.clock.now()
-        return [_cluster_now(each, published.value if published else None, now) for each, published in found]
+        return [_cluster_now(each, published.get(each.id), now) for each in named(found, cluster)]
 
     async def consumers(self, cluster: str = "") -> list[tuple[Cluster, Consumer]]:
         """Running workloads that hold GPUs, most GPUs first."""
-        merged = await self._join(Part.CONSUMERS, _most_gpus_first)
+        found, consumers = await self._look(Part.CONSUMERS)
         if not cluster:
-            return merged
-        wanted = await self.named(cluster)
-        return [pair for pair in merged if pair[0].id == wanted.id]
+            return consumers
+        [wanted] = named(found, cluster)
+        return [pair for pair in consumers if pair[0].id == wanted.id]
 
     async def gpus(self) -> GpuGrid:
-        return await self._join(Part.GPUS, GpuGrid)
+        return (await self._look(Part.GPUS))[1]
 
     async def nodes(self) -> NodeGrid:
-        return await self._join(Part.NODES, NodeGrid)
+        return (await self._look(Part.NODES))[1]
 
-    async def named(self, cluster: str) -> Cluster:
-        return await self._context.store.peek(lambda tx: clusters_of(tx, cluster)[0])
-
-    async def _join(self, part: Part, join: Callable[[list[tuple[Cluster, Any]]], Any]) -> Any:
-        found = await self._context.store.peek(lambda tx: self._read(tx, "", part))
-        versions = tuple((cluster.id, published.version) for cluster, published in found if published)
-        known = self._joined.get(part)
+    async def _look(self, part: Part) -> tuple[list[Cluster], Any]:
+        """All clusters, and this part of them as it was last published."""
+        published = await self._context.store.peek(lambda tx: live_views.versions(tx, part))
+        clusters = [cluster for cluster, _ in published]
+        versions = {cluster.id: version for cluster, version in published if version}
+        known = self._pictures.get(part)
         if known is None or known.versions != versions:
-            value = join([(cluster, published.value) for cluster, published in found if published])
-            known = self._joined[part] = Joined(versions, value)
-        return known.value
+            known = await self._newer(part, clusters, versions, known)
+        return clusters, known.whole
 
-    def _read(self, transaction: Transaction, cluster: str, part: Part) -> list[tuple[Cluster, Published | None]]:
-        return [(each, self._part(transaction, each.id, part)) for each in clusters_of(transaction, cluster)]
+    async def _newer(
+        self, part: Part, clusters: list[Cluster], versions: dict[str, int], known: Picture | None
+    ) -> Picture:
+        if part in SMALL:
+            return await self._context.store.peek(lambda tx: self._make(tx, part, clusters))
+        making = self._making.get(part)
+        if making is None or making.done():
+            making = asyncio.ensure_future(self._context.store.read(lambda tx: self._make(tx, part, clusters)))
+            making.add_done_callback(lambda task: task.cancelled() or task.exception())
+            self._making[part] = making
+        if known is not None and known.nearly(versions):
+            await asyncio.wait({making}, timeout=PATIENCE_SECONDS)
+            return making.result() if making.done() else known
+        return await asyncio.shield(making)
 
-    def _part(self, transaction: Transaction, cluster_id: str, part: Part) -> Published | None:
-        version = live_views.version(transaction, cluster_id, part)
-        known = self._published.get((cluster_id, part))
-        if known is not None and known.version == version:
-            return known
-        view = live_views.read(transaction, cluster_id, part) if version else None
-        if view is None:
-            return None
-        known = self._published[cluster_id, part] = Published(view.version, DECODERS[part](view.body))
-        return known
+    def _make(self, transaction: Transaction, part: Part, clusters: list[Cluster]) -> Picture:
+        """Decode what is new of a part, and put it together with what is not."""
+        before = self._pictures.get(part)
+        decode, join = MADE_OF[part]
+        versions: dict[str, int] = {}
+        parts: dict[str, Any] = {}
+        for cluster in clusters:
+            version = live_views.version(transaction, cluster.id, part)
+            if before is not None and before.versions.get(cluster.id) == version:
+                versions[cluster.id], parts[cluster.id] = version, before.parts[cluster.id]
+            elif (view := live_views.read(transaction, cluster.id, part)) is not None:
+                versions[cluster.id], parts[cluster.id] = view.version, decode(view.body)
+        whole = join([(cluster, parts[cluster.id]) for cluster in clusters if cluster.id in parts])
+        made = self._pictures[part] = Picture(versions, parts, whole)
+        return made
 
 
 def stale_seconds(clusters: Sequence[ClusterNow]) -> int | None:
@@ -111,6 +124,10 @@ def stale_seconds(clusters: Sequence[ClusterNow]) -> int | None:
 
 def overviews(clusters: Sequence[ClusterNow]) -> list[Overview]:
     return [each.overview for each in clusters if each.overview is not None]
+
+
+def _by_cluster(found: list[tuple[Cluster, Overview]]) -> dict[str, Overview]:
+    return {cluster.id: overview for cluster, overview in found}
 
 
 def _most_gpus_first(found: list[tuple[Cluster, list[Consumer]]]) -> list[tuple[Cluster, Consumer]]:
@@ -126,3 +143,13 @@ def _cluster_now(cluster: Cluster, overview: Overview | None, now: int) -> Clust
         source = SourceState(source.name, source.read_at, stale=True, message="Its controller has gone silent.")
     age = now - (overview.at if source.read_at is None else source.read_at)
     return ClusterNow(cluster, overview, source, max(0, age))
+
+
+MADE_OF: dict[Part, tuple[Callable[[bytes], Any], Callable[[list[tuple[Cluster, Any]]], Any]]] = {
+    Part.OVERVIEW: (live_views.decode_overview, _by_cluster),
+    Part.CONSUMERS: (live_views.decode_consumers, _most_gpus_first),
+    Part.NODES: (live_views.decode_nodes, NodeGrid),
+    Part.GPUS: (live_views.decode_gpus, GpuGrid),
+}
+"""How each part is decoded, and how that of several clusters is put together."""
+SMALL = frozenset({Part.OVERVIEW, Part.CONSUMERS})

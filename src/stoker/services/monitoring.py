@@ -62,20 +62,19 @@ class Monitoring:
         return await self._context.store.peek(lambda tx: monitoring.facets(tx, cluster_id(tx, cluster)))
 
 
-def clusters_of(transaction: Transaction, cluster: str) -> list[Cluster]:
-    """Every cluster, or the one that is named."""
-    found = clusters.every(transaction)
+def named(found: list[Cluster], cluster: str) -> list[Cluster]:
+    """The one of this name or id, or all of them when none is asked for."""
     if not cluster:
         return found
-    named = [each for each in found if cluster in (each.name, each.id)]
-    if not named:
+    wanted = [each for each in found if cluster in (each.name, each.id)]
+    if not wanted:
         raise not_found("cluster", cluster)
-    return named
+    return wanted
 
 
 def cluster_id(transaction: Transaction, cluster: str) -> str:
     """The id of a cluster that is named; nothing when none is."""
-    return clusters_of(transaction, cluster)[0].id if cluster else ""
+    return named(clusters.every(transaction), cluster)[0].id if cluster else ""
 
 
 def watched(transaction: Transaction, ref: str, cluster: str) -> Watched | None:

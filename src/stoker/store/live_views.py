@@ -1,14 +1,23 @@
 """What each cluster looks like now, part by part. A part has a version that grows whenever it is published."""
 
 from collections.abc import Mapping
+from typing import get_type_hints
 
 import msgspec
 from msgspec import Struct
 
+from stoker.domain.identity import Cluster
 from stoker.domain.live import Consumer, GpuColumns, NodeNow, Overview, Part
 from stoker.store.base import Transaction
 
 VERSION = "SELECT version FROM live_view WHERE cluster_id = :cluster_id AND part = :part"
+VERSIONS = """
+SELECT cluster.id, cluster.name, cluster.engine, cluster.description, cluster.created_at, live_view.version
+FROM cluster
+LEFT JOIN live_view ON live_view.cluster_id = cluster.id
+    AND live_view.part = :part
+ORDER BY cluster.name
+"""
 READ = "SELECT version, at, body FROM live_view WHERE cluster_id = :cluster_id AND part = :part"
 PUT = """
 INSERT INTO live_view (cluster_id, part, version, at, body)
@@ -20,8 +29,10 @@ SET version = live_view.version + 1, at = excluded.at, body = excluded.body
 encode = msgspec.msgpack.Encoder().encode
 decode_overview = msgspec.msgpack.Decoder(Overview).decode
 decode_consumers = msgspec.msgpack.Decoder(list[Consumer]).decode
-decode_nodes = msgspec.msgpack.Decoder(list[NodeNow]).decode
-decode_gpus = msgspec.msgpack.Decoder(GpuColumns).decode
+_decode_items = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
+_decode_node = msgspec.msgpack.Decoder(NodeNow).decode
+_decode_fields = msgspec.msgpack.Decoder(dict[str, msgspec.Raw]).decode
+_decode_column = {name: msgspec.msgpack.Decoder(kind).decode for name, kind in get_type_hints(GpuColumns).items()}
 
 
 class View(Struct, frozen=True):
@@ -30,6 +41,16 @@ class View(Struct, frozen=True):
     version: int
     at: int
     body: bytes
+
+
+def decode_nodes(body: bytes) -> list[NodeNow]:
+    """A node at a time, so that no thread waits long for another."""
+    return [_decode_node(item) for item in _decode_items(body)]
+
+
+def decode_gpus(body: bytes) -> GpuColumns:
+    """A column at a time, for the same reason."""
+    return GpuColumns(**{name: _decode_column[name](column) for name, column in _decode_fields(body).items()})
 
 
 def put(transaction: Transaction, cluster_id: str, at: int, parts: Mapping[Part, bytes]) -> None:
@@ -43,6 +64,11 @@ def version(transaction: Transaction, cluster_id: str, part: Part) -> int:
     """0 before the part was ever published."""
     row = transaction.one(VERSION, {"cluster_id": cluster_id, "part": part})
     return row[0] if row else 0
+
+
+def versions(transaction: Transaction, part: Part) -> list[tuple[Cluster, int]]:
+    """Every cluster by name, with the version of a part; 0 before it was ever published."""
+    return [(Cluster(*row[:5]), row[5] or 0) for row in transaction.all(VERSIONS, {"part": part})]
 
 
 def read(transaction: Transaction, cluster_id: str, part: Part) -> View | None:
