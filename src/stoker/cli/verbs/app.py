@@ -41,7 +41,11 @@ def command() -> None:
 @click.option("--name", default="", metavar="TEXT", help="Part of the name.")
 @reaches_server
 def list_applications(name: str) -> None:
-    """List applications."""
+    """List applications.
+
+    \b
+    stoker app list
+    """
     show_list(connect().applications.list(name=name), COLUMNS)
 
 
@@ -52,7 +56,11 @@ def list_applications(name: str) -> None:
 @click.option("--workspace-role", type=OneOf(MemberRole), help="What it is there [default member].")
 @reaches_server
 def create(name: str, description: str, workspaces: tuple[str, ...], workspace_role: MemberRole | None) -> None:
-    """Add an application. Without workspaces it is an admin. Its secret is printed this once."""
+    """Add an application. Without workspaces it is an admin. Its secret is printed this once.
+
+    \b
+    stoker app create ci --workspace vision --json
+    """
     made = connect().applications.create(
         name,
         description=description,
@@ -67,7 +75,11 @@ def create(name: str, description: str, workspaces: tuple[str, ...], workspace_r
 @yes_option
 @reaches_server
 def renew_secret(name: str, yes: bool) -> None:
-    """Give an application a new secret; the old one and its tokens stop working."""
+    """Give an application a new secret; the old one and its tokens stop working.
+
+    \b
+    stoker app renew-secret ci
+    """
     confirm(f"Give application {name} a new secret? The old one stops working.", yes)
     client = connect()
     _show_secret(client.applications.renew_secret(_client_id(client, name)))
@@ -77,7 +89,11 @@ def renew_secret(name: str, yes: bool) -> None:
 @click.argument("name")
 @reaches_server
 def disable(name: str) -> None:
-    """Switch an application off; its tokens stop working at once."""
+    """Switch an application off; its tokens stop working at once.
+
+    \b
+    stoker app disable ci
+    """
     client = connect()
     edited = client.applications.edit(_client_id(client, name), disabled=True)
     show_done(edited, COLUMNS, f"Disabled application {edited.name}.")
@@ -87,7 +103,11 @@ def disable(name: str) -> None:
 @click.argument("name")
 @reaches_server
 def enable(name: str) -> None:
-    """Switch an application on again."""
+    """Switch an application on again.
+
+    \b
+    stoker app enable ci
+    """
     client = connect()
     edited = client.applications.edit(_client_id(client, name), disabled=False)
     show_done(edited, COLUMNS, f"Enabled application {edited.name}.")
@@ -98,7 +118,11 @@ def enable(name: str) -> None:
 @yes_option
 @reaches_server
 def delete(name: str, yes: bool) -> None:
-    """Remove an application."""
+    """Remove an application.
+
+    \b
+    stoker app delete ci
+    """
     confirm(f"Delete application {name}?", yes)
     client = connect()
     client.applications.delete(_client_id(client, name))

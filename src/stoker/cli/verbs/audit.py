@@ -43,7 +43,12 @@ def command(
     until: datetime | None,
     limit: int,
 ) -> None:
-    """Show who did what, and how it ended, newest first."""
+    """Show who did what, and how it ended, newest first.
+
+    \b
+    stoker audit --since 1h
+    stoker audit --actor li.wei --action workload.delete -o csv
+    """
     found = connect().audit.list(actor=actor, action=action, target=target, result=result, since=since, until=until)
     records = list(itertools.islice(found, limit + 1 if limit else None))
     more = bool(limit) and len(records) > limit

@@ -21,6 +21,9 @@ def command(file: Path, force: bool, data_dir: str | None, config: str | None) -
     """Copy the SQLite database of this machine's server to FILE, whether or not it is running.
 
     FILE holds hashes of passwords and keys: keep it as safe as the data directory.
+
+    \b
+    stoker backup stoker-monday.db
     """
     from stoker.server.maintenance import backup
 

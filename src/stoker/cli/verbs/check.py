@@ -32,6 +32,9 @@ def command(ctx: click.Context, config: str | None, data_dir: str | None) -> Non
     """Find out what is wrong with this installation, and what to do about it.
 
     Looks at Python, the settings, the data directory, the database and the running server; changes nothing.
+
+    \b
+    stoker check
     """
     asked = ctx.meta.get(SERVER)
     findings = list(examine(config, data_dir, server_address(asked) if asked else None))

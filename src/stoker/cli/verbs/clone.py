@@ -12,7 +12,11 @@ from stoker.cli.session import connect
 @click.argument("workloads", nargs=-1, metavar="WORKLOAD...")
 @reaches_server
 def command(workloads: tuple[str, ...]) -> None:
-    """Submit copies of workloads, by id or name; the copies are yours."""
+    """Submit copies of workloads, by id or name; the copies are yours.
+
+    \b
+    stoker clone train-b2c4d
+    """
     client = connect()
     act_on_each(
         client,

@@ -26,7 +26,11 @@ def command() -> None:
 @click.option("--name", default="", metavar="TEXT", help="Part of the name.")
 @reaches_server
 def list_clusters(name: str) -> None:
-    """List clusters."""
+    """List clusters.
+
+    \b
+    stoker cluster list
+    """
     show_list(connect().clusters.list(name=name), COLUMNS)
 
 
@@ -34,5 +38,9 @@ def list_clusters(name: str) -> None:
 @click.argument("name")
 @reaches_server
 def show(name: str) -> None:
-    """Show one cluster, by name or id."""
+    """Show one cluster, by name or id.
+
+    \b
+    stoker cluster show local
+    """
     show_one(connect().clusters.get(name), COLUMNS)

@@ -32,7 +32,11 @@ def command() -> None:
 @setting_flags
 @output_options()
 def show(origin: bool, config: str | None, **flags: str | None) -> None:
-    """Show every setting; passwords are hidden."""
+    """Show every setting; passwords are hidden.
+
+    \b
+    stoker config show
+    """
     found = resolved(config, flags)
     values = public(found.settings)
     if is_text():
@@ -51,7 +55,11 @@ def show(origin: bool, config: str | None, **flags: str | None) -> None:
 @data_dir_option
 @output_options()
 def path(config: str | None, data_dir: str | None) -> None:
-    """Show where Stoker keeps its files."""
+    """Show where Stoker keeps its files.
+
+    \b
+    stoker config path
+    """
     settings = resolved(config, {"data_dir": data_dir}).settings
     folder = Path(settings.data_dir)
     places = {

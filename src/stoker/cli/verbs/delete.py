@@ -12,7 +12,11 @@ from stoker.cli.session import connect
 @yes_option
 @reaches_server
 def command(workloads: tuple[str, ...], yes: bool) -> None:
-    """Stop workloads and hide them, by id or name."""
+    """Stop workloads and hide them, by id or name.
+
+    \b
+    stoker delete train-b2c4d --yes
+    """
     if workloads:
         shown = ", ".join(workloads[:5]) + (f" and {len(workloads) - 5} more" if len(workloads) > 5 else "")
         confirm(f"Delete {shown}?", yes)

@@ -26,7 +26,11 @@ def command() -> None:
 @click.option("--name", default="", metavar="TEXT", help="Part of the name.")
 @reaches_server
 def list_departments(name: str) -> None:
-    """List departments."""
+    """List departments.
+
+    \b
+    stoker department list
+    """
     show_list(connect().departments.list(name=name), COLUMNS)
 
 
@@ -35,7 +39,11 @@ def list_departments(name: str) -> None:
 @click.option("--description", default="", metavar="TEXT", help="What it is for.")
 @reaches_server
 def create(name: str, description: str) -> None:
-    """Add a department."""
+    """Add a department.
+
+    \b
+    stoker department create research
+    """
     made = connect().departments.create(name, description=description)
     show_done(made, COLUMNS, f"Created department {made.name}.")
 
@@ -44,7 +52,11 @@ def create(name: str, description: str) -> None:
 @click.argument("name")
 @reaches_server
 def show(name: str) -> None:
-    """Show one department."""
+    """Show one department.
+
+    \b
+    stoker department show research
+    """
     show_one(connect().departments.get(name), COLUMNS)
 
 
@@ -53,7 +65,11 @@ def show(name: str) -> None:
 @click.option("--description", required=True, metavar="TEXT", help="What it is for.")
 @reaches_server
 def edit(name: str, description: str) -> None:
-    """Change a department's description."""
+    """Change a department's description.
+
+    \b
+    stoker department edit research --description "Models of the world"
+    """
     edited = connect().departments.edit(name, description=description)
     show_done(edited, COLUMNS, f"Changed department {edited.name}.")
 
@@ -63,7 +79,11 @@ def edit(name: str, description: str) -> None:
 @yes_option
 @reaches_server
 def delete(name: str, yes: bool) -> None:
-    """Remove a department that has no workspaces."""
+    """Remove a department that has no workspaces.
+
+    \b
+    stoker department delete research
+    """
     confirm(f"Delete department {name}?", yes)
     connect().departments.delete(name)
     say(f"Deleted department {name}.")

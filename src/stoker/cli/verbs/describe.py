@@ -49,7 +49,11 @@ COLUMNS = (
 @click.argument("workload", required=False)
 @reaches_server
 def command(workload: str | None) -> None:
-    """Show everything about a workload, by id or name: what was asked for, what happened, its pods."""
+    """Show everything about a workload, by id or name: what was asked for, what happened, its pods.
+
+    \b
+    stoker describe train-b2c4d
+    """
     client = connect()
     detail = found(client, workload)
     show_one(detail, COLUMNS)

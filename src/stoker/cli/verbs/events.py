@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 @click.option("--limit", type=click.IntRange(min=0), default=0, help="Stop after so many; 0 goes on [default].")
 @reaches_server
 def command(workload: str | None, after: int | None, limit: int) -> None:
-    """Follow what happens to workloads, until Ctrl-C. With --json each event is one line."""
+    """Follow what happens to workloads, until Ctrl-C. With --json each event is one line.
+
+    \b
+    stoker events
+    stoker events --workload train-b2c4d --json
+    """
     from stoker.client.patience import lasting_events
 
     client = connect()

@@ -29,7 +29,11 @@ HIDDEN = "(one you may not see)"
 @click.argument("workload", required=False)
 @reaches_server
 def command(workload: str | None) -> None:
-    """Say why a workload waits, by id or name: what is before it, what is in its way, what would help."""
+    """Say why a workload waits, by id or name: what is before it, what is in its way, what would help.
+
+    \b
+    stoker explain train-b2c4d
+    """
     client = connect()
     explanation = client.workloads.explain(found(client, workload).workload_id)
     if is_text():

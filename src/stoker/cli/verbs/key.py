@@ -37,7 +37,11 @@ def command() -> None:
 @click.option("--user", default="", metavar="NAME", help="Whose keys; an admin sees everyone's without it.")
 @reaches_server
 def list_keys(name: str, user: str) -> None:
-    """List API keys. Their secrets are not known any more."""
+    """List API keys. Their secrets are not known any more.
+
+    \b
+    stoker key list --user li.wei
+    """
     show_list(connect().keys.list(name=name, user=user), COLUMNS)
 
 
@@ -49,7 +53,11 @@ def list_keys(name: str, user: str) -> None:
 @click.option("--expires", type=Moment(ago=False), metavar="TIME", help="Such as 90d or 2027-01-31T00:00:00Z.")
 @reaches_server
 def create(name: str, user: str, scopes: tuple[Scope, ...], cidrs: tuple[str, ...], expires: datetime | None) -> None:
-    """Make an API key. Its secret is printed on stdout, this once."""
+    """Make an API key. Its secret is printed on stdout, this once.
+
+    \b
+    stoker key create nightly --scope workloads --cidr 10.0.0.0/8 --expires 90d
+    """
     made = connect().keys.create(name, user=user, scopes=scopes, cidrs=cidrs, expires_at=expires)
     if not is_text():
         show_one(made, NEW)
@@ -65,7 +73,11 @@ def create(name: str, user: str, scopes: tuple[Scope, ...], cidrs: tuple[str, ..
 @yes_option
 @reaches_server
 def delete(key_id: str, yes: bool) -> None:
-    """Revoke an API key, at once."""
+    """Revoke an API key, at once.
+
+    \b
+    stoker key delete 3f2c7a54-0b1e-4c57-9d6c-0a5f0c6f4a11
+    """
     confirm(f"Revoke key {key_id}?", yes)
     connect().keys.delete(key_id)
     say(f"Revoked key {key_id}.")

@@ -73,7 +73,13 @@ def command(
     limit: int,
     watch: bool,
 ) -> None:
-    """List the workloads of your workspaces, newest first; TEXT is a part of the id."""
+    """List the workloads of your workspaces, newest first; TEXT is a part of the id.
+
+    \b
+    stoker list
+    stoker list --phase Running --phase Pending -w vision
+    stoker list --since 1d --sort gpu --watch
+    """
     from stoker.client.shapes import CountedPage
 
     client = connect()

@@ -22,6 +22,9 @@ def command(username: str | None, password_stdin: bool) -> None:
     """Sign in with a password.
 
     The token that the server gives is kept in ~/.config/stoker/credentials.json and used for that server from then on.
+
+    \b
+    stoker --server https://stoker.example login -u li.wei
     """
     client = connect_unsigned()
     if client.server.startswith("http:") and not is_loopback(client.server):

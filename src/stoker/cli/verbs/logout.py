@@ -12,7 +12,11 @@ from stoker.client import ErrorCode, StokerError, Unreachable
 @click.command("logout")
 @reaches_server
 def command() -> None:
-    """Sign out: end the session on the server and forget its token here."""
+    """Sign out: end the session on the server and forget its token here.
+
+    \b
+    stoker logout
+    """
     server = chosen_server()
     if server not in log_ins():
         say(f"There is no log-in for {server}.")

@@ -50,6 +50,11 @@ def command(
     """Show what a workload printed, by its id or name, or by the id of a pod.
 
     With several pods each line names its own. What was printed is kept after the end.
+
+    \b
+    stoker logs train-b2c4d --tail 100
+    stoker logs -f train
+    stoker logs train --grep loss --since 10m --attempt 1
     """
     from stoker.client.follow import LogChoice
 

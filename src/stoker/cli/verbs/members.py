@@ -15,7 +15,11 @@ COLUMNS = (Column("USER", "user"), Column("ROLE", "role"), Column("SINCE", "sinc
 @click.option("--role", type=OneOf(MemberRole), help="Only this role.")
 @reaches_server
 def list_members(workspace: str, role: MemberRole | None) -> None:
-    """List who belongs to a workspace."""
+    """List who belongs to a workspace.
+
+    \b
+    stoker workspace members vision
+    """
     show_list(connect().members.list(workspace, role=role), COLUMNS)
 
 
@@ -25,7 +29,11 @@ def list_members(workspace: str, role: MemberRole | None) -> None:
 @click.option("--role", type=OneOf(MemberRole), default=MemberRole.MEMBER.value, help="[default member]")
 @reaches_server
 def add_member(workspace: str, user: str, role: MemberRole) -> None:
-    """Add a user to a workspace, or change its role there."""
+    """Add a user to a workspace, or change its role there.
+
+    \b
+    stoker workspace add-member vision li.wei --role manager
+    """
     member = connect().members.set(workspace, user, role=role)
     show_done(member, COLUMNS, f"{member.user} is now {member.role} of workspace {workspace}.")
 
@@ -36,7 +44,11 @@ def add_member(workspace: str, user: str, role: MemberRole) -> None:
 @yes_option
 @reaches_server
 def remove_member(workspace: str, user: str, yes: bool) -> None:
-    """Take a user out of a workspace."""
+    """Take a user out of a workspace.
+
+    \b
+    stoker workspace remove-member vision li.wei
+    """
     confirm(f"Take {user} out of workspace {workspace}?", yes)
     connect().members.remove(workspace, user)
     say(f"{user} is no longer a member of workspace {workspace}.")

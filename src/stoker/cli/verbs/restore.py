@@ -27,6 +27,9 @@ def command(file: Path, yes: bool, data_dir: str | None, config: str | None) -> 
     """Put the backup FILE in the place of the database, whether or not the server is running.
 
     What was there before is kept beside it.
+
+    \b
+    stoker restore stoker-monday.db
     """
     from stoker.server.maintenance import restore
 

@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 @click.argument("workloads", nargs=-1, metavar="WORKLOAD...")
 @reaches_server
 def command(workloads: tuple[str, ...]) -> None:
-    """Queue stopped workloads again, by id or name, each as a new attempt."""
+    """Queue stopped workloads again, by id or name, each as a new attempt.
+
+    \b
+    stoker resume train-b2c4d
+    """
     from stoker.client.workload_shapes import Batch, BatchFailure
 
     client = connect()

@@ -12,7 +12,11 @@ from stoker.cli.session import connect
 @click.command("schema")
 @connection_options()
 def command() -> None:
-    """Print the JSON Schema of what `stoker submit -f` takes; editors check a file against it."""
+    """Print the JSON Schema of what `stoker submit -f` takes; editors check a file against it.
+
+    \b
+    stoker schema > job.schema.json
+    """
     schema = for_files(connect().workloads.schema())
     click.echo(msgspec.json.format(msgspec.json.encode(schema), indent=2))
 

@@ -22,6 +22,10 @@ def command(config: str | None, **flags: str | None) -> None:
     """Run the server until it is stopped with Ctrl-C or SIGTERM.
 
     Each setting can also be given in the environment or in a TOML file; docs/settings.md has them all.
+
+    \b
+    stoker serve
+    stoker serve --port 9000 --data-dir /srv/stoker
     """
     found = resolved(config, flags)
     warn(found.warnings)

@@ -14,7 +14,11 @@ from stoker.cli.session import connect
 @connection_options()
 @click.pass_context
 def command(ctx: click.Context, pod: str | None, shell: str | None) -> None:
-    """Open a shell inside a pod, at this terminal. Of a workload it is the first pod."""
+    """Open a shell inside a pod, at this terminal. Of a workload it is the first pod.
+
+    \b
+    stoker shell notebook-b7q9z
+    """
     from stoker.cli.terminals import at_terminal, run_remotely
 
     if not at_terminal():

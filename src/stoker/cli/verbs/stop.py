@@ -11,6 +11,10 @@ from stoker.cli.session import connect
 @click.argument("workloads", nargs=-1, metavar="WORKLOAD...")
 @reaches_server
 def command(workloads: tuple[str, ...]) -> None:
-    """Stop workloads, by id or name. What has ended stays as it is; `stoker resume` starts it again."""
+    """Stop workloads, by id or name. What has ended stays as it is; `stoker resume` starts it again.
+
+    \b
+    stoker stop train-b2c4d eval
+    """
     client = connect()
     act_on_each(client, workloads, client.workloads.stop_many, lambda workload_id, _: f"Asked {workload_id} to stop.")

@@ -37,7 +37,11 @@ def command() -> None:
 @click.option("--disabled/--enabled", default=None, help="Only those that are disabled, or only the others.")
 @reaches_server
 def list_users(name: str, role: UserRole | None, kind: UserKind | None, disabled: bool | None) -> None:
-    """List users and applications."""
+    """List users and applications.
+
+    \b
+    stoker user list -o wide
+    """
     show_list(connect().users.list(name=name, role=role, kind=kind, disabled=disabled), COLUMNS)
 
 
@@ -62,6 +66,9 @@ def create(
     """Add a user.
 
     Without a password the user signs in by API key only: stoker key create KEY --user NAME.
+
+    \b
+    stoker user create li.wei --email li.wei@example.com --ask-password
     """
     password = from_stdin()[0] if password_stdin else ask("Password", twice=True) if ask_password else ""
     made = connect().users.create(
@@ -79,7 +86,11 @@ def create(
 @click.argument("name")
 @reaches_server
 def show(name: str) -> None:
-    """Show one user."""
+    """Show one user.
+
+    \b
+    stoker user show li.wei
+    """
     show_one(connect().users.get(name), COLUMNS)
 
 
@@ -99,7 +110,12 @@ def edit(
     default_workspace: str | None,
     disable: bool | None,
 ) -> None:
-    """Change a user."""
+    """Change a user.
+
+    \b
+    stoker user edit li.wei --role admin
+    stoker user edit li.wei --disable
+    """
     if all(value is None for value in (role, full_name, email, default_workspace, disable)):
         raise click.UsageError("Say what to change, for example --role admin.")
     edited = connect().users.edit(
@@ -118,7 +134,11 @@ def edit(
 @yes_option
 @reaches_server
 def delete(name: str, yes: bool) -> None:
-    """Remove a user with its keys, sessions and memberships."""
+    """Remove a user with its keys, sessions and memberships.
+
+    \b
+    stoker user delete li.wei
+    """
     confirm(f"Delete user {name} with its keys and memberships?", yes)
     connect().users.delete(name)
     say(f"Deleted user {name}.")
@@ -129,7 +149,12 @@ def delete(name: str, yes: bool) -> None:
 @click.option("--password-stdin", is_flag=True, help="Read the new password from stdin; the current one is line 2.")
 @reaches_server
 def passwd(name: str | None, password_stdin: bool) -> None:
-    """Set a password: your own, or as an admin anyone's."""
+    """Set a password: your own, or as an admin anyone's.
+
+    \b
+    stoker user passwd
+    stoker user passwd li.wei
+    """
     client = connect()
     me = client.me().user
     if password_stdin:

@@ -14,7 +14,11 @@ COLUMNS = (Column("Stoker", "version"), Column("Python", "python"))
 @click.command("version")
 @output_options()
 def command() -> None:
-    """Show the version of this client; `stoker check` shows the server's."""
+    """Show the version of this client; `stoker check` shows the server's.
+
+    \b
+    stoker version
+    """
     if is_text():
         click.echo(f"stoker {__version__}")
     else:

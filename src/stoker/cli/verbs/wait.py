@@ -32,6 +32,10 @@ def command(ctx: click.Context, workloads: tuple[str, ...], until: str, timeout:
     """Wait until workloads run, or have ended.
 
     0 when all run, or have succeeded; 1 when one failed, was stopped, or it took too long.
+
+    \b
+    stoker wait train-b2c4d
+    stoker wait train eval --for running --timeout 30m
     """
     client = connect()
     deadline = None if timeout is None else time.monotonic() + timeout

@@ -21,7 +21,11 @@ FOR_A_PERSON = (*COLUMNS, Column("From", "source"), Column("Server", "server"))
 @reaches_server
 @click.pass_context
 def command(ctx: click.Context) -> None:
-    """Show who you are to the server, and through which credential."""
+    """Show who you are to the server, and through which credential.
+
+    \b
+    stoker whoami
+    """
     client = connect()
     me = client.me()
     if not is_text():

@@ -39,7 +39,11 @@ def command() -> None:
 @click.option("--cluster", default="", metavar="NAME", help="Only of this cluster.")
 @reaches_server
 def list_workspaces(name: str, department: str, cluster: str) -> None:
-    """List the workspaces you can see."""
+    """List the workspaces you can see.
+
+    \b
+    stoker workspace list
+    """
     show_list(connect().workspaces.list(name=name, department=department, cluster=cluster), COLUMNS)
 
 
@@ -67,7 +71,11 @@ def create(
     queue_policy: QueuePolicy | None,
     preemption: bool | None,
 ) -> None:
-    """Add a workspace."""
+    """Add a workspace.
+
+    \b
+    stoker workspace create vision --gpu 16 --memory 2Ti --queue-policy balance
+    """
     from stoker.client.shapes import Quota
 
     made = connect().workspaces.create(
@@ -87,7 +95,11 @@ def create(
 @click.argument("name")
 @reaches_server
 def show(name: str) -> None:
-    """Show one workspace."""
+    """Show one workspace.
+
+    \b
+    stoker workspace show vision
+    """
     show_one(connect().workspaces.get(name), COLUMNS)
 
 
@@ -111,7 +123,11 @@ def edit(
     queue_policy: QueuePolicy | None,
     preemption: bool | None,
 ) -> None:
-    """Change a workspace."""
+    """Change a workspace.
+
+    \b
+    stoker workspace edit vision --gpu 32 --memory none
+    """
     if all(value is None for value in (description, department, gpu, cpu, memory, queue_policy, preemption)):
         raise click.UsageError("Say what to change, for example --gpu 16.")
     from stoker.client.shapes import QuotaEdit
@@ -132,7 +148,11 @@ def edit(
 @yes_option
 @reaches_server
 def delete(name: str, yes: bool) -> None:
-    """Remove a workspace and its memberships."""
+    """Remove a workspace and its memberships.
+
+    \b
+    stoker workspace delete vision
+    """
     confirm(f"Delete workspace {name} and its memberships?", yes)
     connect().workspaces.delete(name)
     say(f"Deleted workspace {name}.")
