@@ -58,7 +58,7 @@ def _sections(group: click.Group, parent: click.Context, name: str, shared: set[
         raise LookupError(name)
     context = click.Context(command, info_name=name, parent=parent)
     depth = "##" if parent.parent is None else "###"
-    text = inspect.cleandoc((command.help or "").replace("\b\n", ""))
+    text = "\n\n".join(map(_paragraph, inspect.cleandoc(command.help or "").split("\n\n")))
     if isinstance(command, click.Group):
         yield f"{depth} {context.command_path}\n\n{text}\n"
         for verb in command.list_commands(context):
@@ -67,6 +67,11 @@ def _sections(group: click.Group, parent: click.Context, name: str, shared: set[
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
     options = _options(command, context, skip=shared)
     yield f"{depth} {context.command_path}\n\n```sh\n{usage}\n```\n\n{text}\n" + (f"\n{options}\n" if options else "")
+
+
+def _paragraph(text: str) -> str:
+    """What click leaves as it is are commands to type."""
+    return f"```sh\n{text.removeprefix(chr(8)).strip()}\n```" if text.startswith("\b") else text
 
 
 def _options(command: click.Command, context: click.Context, skip: set[str]) -> str:

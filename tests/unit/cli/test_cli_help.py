@@ -2,11 +2,15 @@
 
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from stoker.cli.main import cli
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def leaves(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -40,37 +44,39 @@ VERBS = [" ".join(path) for path in leaves(cli) if path != ("ps",)]
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_examples_that_can_be_typed(verb: str) -> None:
-    path = tuple(verb.split())
-    found = examples(path)
+    found = examples(tuple(verb.split()))
     assert found
-    for words in found:
-        parse(words, path)
+    assert {parsed(words) for words in found} == {verb}
 
 
-def parse(words: list[str], path: tuple[str, ...]) -> None:
-    """Fails as typing it would."""
-    parent = cli.make_context("stoker", list(words))
-    rest = [*parent._protected_args, *parent.args]  # the words that belong to the verb
-    for name in path:
-        assert isinstance(parent.command, click.Group)
-        found, _, rest = parent.command.resolve_command(parent, rest)
-        assert found == name
-        command = command_at(path[: path.index(name) + 1])
-        parent = command.make_context(name, list(rest), parent=parent)
-        rest = [*parent._protected_args, *parent.args]
+@pytest.mark.parametrize("page", ["README.md", *(str(path) for path in sorted(ROOT.glob("docs/*.md")))])
+def test_every_command_of_a_page_can_be_typed(page: str) -> None:
+    for line in (ROOT / page).read_text().splitlines():
+        if line.startswith("$ stoker "):
+            assert parsed(shlex.split(line)[2:])
+
+
+def parsed(words: list[str]) -> str:
+    """The verb that these words are; fails as typing them would."""
+    context = cli.make_context("stoker", list(words))
+    path: list[str] = []
+    while isinstance(context.command, click.Group):
+        rest = [*context._protected_args, *context.args]  # the words that belong to the verb
+        name, command, rest = context.command.resolve_command(context, rest)
+        assert name is not None
+        assert command is not None
+        path.append(name)
+        context = command.make_context(name, rest, parent=context)
+    return " ".join(path)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_completion_of_a_shell_asks_stoker(shell: str) -> None:
-    from click.testing import CliRunner
-
     script = CliRunner().invoke(cli, ["completion", shell], prog_name="stoker").stdout
     assert f"_STOKER_COMPLETE={shell}_complete" in script
 
 
-def test_completion_knows_verbs_and_flags(monkeypatch: pytest.MonkeyPatch) -> None:
-    from click.testing import CliRunner
-
+def test_completion_knows_verbs_and_flags() -> None:
     def completed(words: str) -> list[str]:
         typed = {"_STOKER_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1)}
         lines = CliRunner().invoke(cli, [], prog_name="stoker", env=typed, complete_var="_STOKER_COMPLETE").stdout

@@ -12,6 +12,8 @@ import pytest
 from tests.unit.cli.conftest import RunStoker
 from tests.unit.cli.fake import SAFE, FakeServer, counted, detail, log_events, safe_problem, workload
 
+from stoker.api.bodies import BodyDecoder
+from stoker.api.safe.shapes import CreateWorkload
 from stoker.cli.jobs import script_of
 from stoker.cli.names import name_from
 from stoker.cli.outcome import exit_code
@@ -154,6 +156,15 @@ def test_a_file_has_the_fields_of_the_api_and_numbers_become_texts(stoker: RunSt
         "env": {"SEED": "1", "DEBUG": "true"},
         "priority": 1,
     }
+
+
+def test_the_job_file_of_the_docs_is_what_the_api_takes(stoker: RunStoker, tmp_path: Path) -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs" / "workloads.md").read_text()
+    file = page.partition("```yaml\n")[2].partition("```")[0]
+    server = FakeServer({f"POST {SAFE}": CREATED})
+    (tmp_path / "job.yaml").write_text(file)
+    assert stoker("submit", "-f", str(tmp_path / "job.yaml"), server=server).exit_code == 0
+    assert BodyDecoder(CreateWorkload)(server.asked[0].content).resource.replica == 2
 
 
 def test_a_flag_wins_over_the_file(stoker: RunStoker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
