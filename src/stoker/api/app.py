@@ -17,6 +17,7 @@ from starlette.types import Receive, Scope, Send
 from stoker.api.callers import SAFE_METHODS, caller_of, may_monitor_unsigned, origin_of, trace_id_of
 from stoker.api.endpoint import Call, Endpoint
 from stoker.api.families import STATUS, Family, encode, family_of
+from stoker.api.fleet_metrics import FleetText
 from stoker.api.limits import RateLimit
 from stoker.api.metrics import Metrics
 from stoker.api.openapi import document
@@ -59,6 +60,7 @@ class Api:
         self._services = services
         self._settings = services.settings
         self._metrics = metrics
+        self._fleet_text = FleetText()
         self._sockets = Sockets(services)
         self._streams = OpenStreams(self._settings.stream_limit)
         self._per_key = RateLimit(self._settings.key_rate_limit)
@@ -95,8 +97,18 @@ class Api:
         """The OpenAPI document of every endpoint; made when first asked for."""
         return encode(document(self._endpoints))
 
-    def exposition(self, accept: str) -> tuple[bytes, str]:
-        return self._metrics.exposition(accept)
+    async def exposition(self, accept: str) -> tuple[bytes, str]:
+        """What Prometheus scrapes: this server, and the fleet and its workloads while the database answers."""
+        live, totals = self._services.live, self._services.totals
+        try:
+            clusters, counted, consumers = await live.clusters(), await totals.read(), await live.consumers()
+        except StokerError:
+            return self._metrics.exposition(accept, "")
+
+        def write() -> tuple[bytes, str]:
+            return self._metrics.exposition(accept, self._fleet_text.text(clusters, counted, consumers))
+
+        return await asyncio.to_thread(write)  # a large fleet has many lines
 
     async def _answer(self, exchange: Exchange) -> Response:
         try:

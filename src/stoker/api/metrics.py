@@ -35,8 +35,8 @@ class Metrics:
         self._requests.labels(family, method, route, str(status)).inc()
         self._seconds.labels(family, method, route).observe(seconds)
 
-    def exposition(self, accept: str) -> tuple[bytes, str]:
-        """The text Prometheus reads, and its content type."""
+    def exposition(self, accept: str, fleet: str) -> tuple[bytes, str]:
+        """The text Prometheus reads, what is known of the fleet first, and its content type."""
         if "application/openmetrics-text" in accept:
-            return generate_openmetrics(self.registry), CONTENT_TYPE_LATEST
-        return generate_latest(self.registry), CONTENT_TYPE_PLAIN_0_0_4
+            return fleet.encode() + generate_openmetrics(self.registry), CONTENT_TYPE_LATEST
+        return fleet.encode() + generate_latest(self.registry), CONTENT_TYPE_PLAIN_0_0_4

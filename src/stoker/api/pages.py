@@ -100,7 +100,7 @@ async def ready(call: Call[NoParams]) -> Readiness | Response:
 @endpoint("GET", "/metrics", family=NATIVE, action=Action.MONITOR, media_type="text/plain")
 async def metrics(call: Call[NoParams]) -> Response:
     """Everything Prometheus can scrape."""
-    content, media_type = call.installation.exposition(call.request.headers.get("accept", ""))
+    content, media_type = await call.installation.exposition(call.request.headers.get("accept", ""))
     return Response(content, media_type=media_type)
 
 

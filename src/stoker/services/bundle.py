@@ -19,6 +19,7 @@ from stoker.services.live import Live
 from stoker.services.logs import Logs
 from stoker.services.monitoring import Monitoring
 from stoker.services.passwords import Passwords
+from stoker.services.totals import Totals
 from stoker.services.trail import Trail
 from stoker.services.training import Training
 from stoker.services.users import Users
@@ -45,6 +46,7 @@ class Services(Struct, frozen=True):
     explain: Explain
     monitoring: Monitoring
     live: Live
+    totals: Totals
     training: Training
 
 
@@ -69,5 +71,6 @@ def build_services(context: Context, reach: Reach) -> Services:
         explain=Explain(context),
         monitoring=Monitoring(context),
         live=Live(context),
+        totals=Totals(context),
         training=Training(context),
     )
