@@ -11,7 +11,7 @@ from typing import Any
 from stoker.controller.effects import GRACE_SECONDS
 from stoker.controller.lease import LeaseLostError
 from stoker.controller.logs import LogCollector
-from stoker.controller.observe import record_missing, record_pods
+from stoker.controller.observe import record_missing, record_nodes, record_pods
 from stoker.controller.queue import QueueLoop
 from stoker.controller.reconcile import Reconciler
 from stoker.domain.clock import Clock
@@ -20,7 +20,7 @@ from stoker.domain.names import Randomness
 from stoker.domain.workload import Phase
 from stoker.engines.base import Engine, Everything, Observation
 from stoker.engines.failpoints import failpoint
-from stoker.store import changes, nodes, pods, workloads
+from stoker.store import changes, pods, workloads
 from stoker.store.base import Store, Transaction
 from stoker.store.signal import Signal
 
@@ -113,8 +113,7 @@ class ClusterController:
 
     def _record(self, transaction: Transaction, report: Observation) -> set[str]:
         now = self._clock.now()
-        if report.nodes:
-            nodes.put(transaction, self._cluster_id, report.nodes, now)
+        record_nodes(transaction, self._cluster_id, report, now)
         touched = record_pods(transaction, report.pods, now)
         if isinstance(report, Everything):
             there = {pod.uid for pod in report.pods}

@@ -5,10 +5,22 @@ from collections.abc import Iterable
 from msgspec import structs
 
 from stoker.controller.dispatch import allocations
+from stoker.domain.usage import HOUR_MS
 from stoker.domain.workload import Pod, PodPhase, Workload
-from stoker.engines.base import PodSeen
-from stoker.store import nodes, pods, workloads
+from stoker.engines.base import Everything, Observation, PodSeen
+from stoker.store import gpu_spans, nodes, pods, usage, workloads
 from stoker.store.base import Transaction
+
+
+def record_nodes(transaction: Transaction, cluster_id: str, report: Observation, at: int) -> None:
+    """Write what nodes look like, and since when; one that is not in a full report has gone."""
+    nodes.put(transaction, cluster_id, report.nodes, at)
+    gpu_spans.observe(transaction, cluster_id, report.nodes, at)
+    if isinstance(report, Everything):
+        there = {node.name for node in report.nodes}
+        gone = [node.name for node in nodes.of_cluster(transaction, cluster_id) if node.name not in there]
+        nodes.leave(transaction, cluster_id, gone, at)
+        gpu_spans.leave(transaction, cluster_id, gone, at)
 
 
 def record_pods(transaction: Transaction, seen: Iterable[PodSeen], at: int) -> set[str]:
@@ -34,7 +46,7 @@ def record_pods(transaction: Transaction, seen: Iterable[PodSeen], at: int) -> s
         if after != pod:
             pods.replace(transaction, after)
             if after.phase.ended:
-                release(transaction, after, after.ended_at or at)
+                release(transaction, after, after.ended_at or at, at)
             touched.add(pod.workload_uid)
     return touched
 
@@ -45,14 +57,16 @@ def record_missing(transaction: Transaction, missing: Iterable[Pod], at: int, me
     for pod in missing:
         lost = structs.replace(pod, phase=PodPhase.LOST, ready=False, message=message, ended_at=at)
         pods.replace(transaction, lost)
-        release(transaction, lost, at)
+        release(transaction, lost, at, at)
         touched.add(pod.workload_uid)
     return touched
 
 
-def release(transaction: Transaction, pod: Pod, at: int) -> None:
-    """Its room is free, or belongs from now on to the pod that takes its place."""
+def release(transaction: Transaction, pod: Pod, at: int, now: int) -> None:
+    """Its room is free, or belongs from then on to the pod that takes its place."""
     workload = workloads.find(transaction, pod.workload_uid) if pod.devices else None
+    if workload and at // HOUR_MS < now // HOUR_MS:
+        usage.came_late(transaction, workload.cluster_id, at, now)
     held = _holders(transaction, workload) if workload else set()
     pods.release(transaction, pod.uid, at)
     if workload is None or pod.uid not in held:

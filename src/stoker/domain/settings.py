@@ -168,6 +168,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     prometheus_node_label: Annotated[
         str, Meta(description="Label that names the node; empty means that of the exporter.")
     ] = ""
+    idle_threshold: Annotated[
+        float, Meta(ge=0, le=100, description="A GPU whose utilisation, in percent, is not above this is idle.")
+    ] = 1.0
     audit_days: Annotated[
         int, Meta(ge=0, le=36_600, description="How long audit records are kept; 0 means for ever.")
     ] = 365

@@ -11,6 +11,7 @@ from typing import Any
 
 from stoker.controller.cluster import ClusterController
 from stoker.controller.lease import Lease, LeaseLostError
+from stoker.controller.rollup import Rollup
 from stoker.domain.clock import Clock
 from stoker.domain.errors import ErrorCode, StokerError
 from stoker.domain.identity import Cluster
@@ -85,6 +86,7 @@ class Fleet:
                 async with asyncio.TaskGroup() as group:
                     group.create_task(lease.renew(leased))
                     group.create_task(controller.run())
+                    group.create_task(Rollup(leased, cluster_id, self._clock, self._settings.idle_threshold).run())
             except* LeaseLostError as lost:
                 log.warning("%s", lost.exceptions[0])
 

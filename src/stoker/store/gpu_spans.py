@@ -30,6 +30,13 @@ WHERE cluster_id = :cluster_id
   AND state = :state
   AND to_at IS NULL
 """
+LEAVE = """
+UPDATE gpu_span
+SET to_at = :at
+WHERE cluster_id = :cluster_id
+  AND node = :node
+  AND to_at IS NULL
+"""
 DURING = """
 SELECT node, device, state, from_at, COALESCE(to_at, :to_at), model, memory_bytes
 FROM gpu_span
@@ -38,6 +45,7 @@ WHERE cluster_id = :cluster_id
   AND (to_at IS NULL OR to_at > :from_at)
 ORDER BY node, device, state, from_at
 """
+FIRST = "SELECT MIN(from_at) FROM gpu_span WHERE cluster_id = :cluster_id"
 NOT_READY = "The node is not ready."
 
 
@@ -78,10 +86,21 @@ def observe(transaction: Transaction, cluster_id: str, nodes: Iterable[Node], at
     transaction.many(ADD, begun)
 
 
+def leave(transaction: Transaction, cluster_id: str, nodes: Iterable[str], at: int) -> None:
+    """These nodes have gone, and their GPUs with them."""
+    transaction.many(LEAVE, [{"cluster_id": cluster_id, "node": node, "at": at} for node in nodes])
+
+
 def during(transaction: Transaction, cluster_id: str, from_at: int, to_at: int) -> list[Span]:
     """Every span that reaches into this stretch of time; an open one lasts to its end."""
     params = {"cluster_id": cluster_id, "from_at": from_at, "to_at": to_at}
     return [Span(row[0], row[1], SpanState(row[2]), *row[3:]) for row in transaction.all(DURING, params)]
+
+
+def first_at(transaction: Transaction, cluster_id: str) -> int | None:
+    """When the cluster had its first GPU."""
+    row = transaction.one(FIRST, {"cluster_id": cluster_id})
+    return row[0] if row else None
 
 
 def _wanted(node: Node) -> Mapping[tuple[int, str], tuple[str, int, str]]:

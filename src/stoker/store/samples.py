@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct, structs
 
-from stoker.store import counters
+from stoker.store import counters, usage
 from stoker.store.base import Transaction
 
 ROSTER_OF = "SELECT id FROM roster WHERE cluster_id = :cluster_id AND sha256 = :sha256"
@@ -46,6 +46,14 @@ WHERE cluster_id = :cluster_id
   AND at >= :from_at
   AND at < :to_at
 ORDER BY at
+"""
+EVERY_STRIPE = """
+SELECT at, first_gpu, gpus, data
+FROM sample_stripe
+WHERE cluster_id = :cluster_id
+  AND at >= :from_at
+  AND at < :to_at
+ORDER BY at, first_gpu
 """
 OLDEST_TICK = "SELECT MIN(at) FROM sample_tick WHERE cluster_id = :cluster_id"
 DROP_TICK = "DELETE FROM sample_tick WHERE cluster_id = :cluster_id AND at = :at"
@@ -144,6 +152,7 @@ def roster(transaction: Transaction, roster_id: int) -> bytes:
 def add_tick(transaction: Transaction, cluster_id: str, at: int, roster_id: int, stripes: Iterable[Chunk]) -> None:
     """Keep what all GPUs of a roster said at one moment; the first to say it wins."""
     if transaction.run(ADD_TICK, {"cluster_id": cluster_id, "at": at, "roster_id": roster_id}):
+        usage.came_late(transaction, cluster_id, at, at + 1)
         transaction.many(
             ADD_STRIPE, [{"cluster_id": cluster_id, "at": at, **structs.asdict(stripe)} for stripe in stripes]
         )
@@ -163,6 +172,12 @@ def stripes(
     return [(row[0], row[1]) for row in transaction.all(STRIPES, params)]
 
 
+def every_stripe(transaction: Transaction, cluster_id: str, from_at: int, to_at: int) -> list[tuple[int, Chunk]]:
+    """What was kept of all GPUs, with its moments, oldest first. It counts where there is a tick."""
+    params = {"cluster_id": cluster_id, "from_at": from_at, "to_at": to_at}
+    return [(row[0], Chunk(*row[1:])) for row in transaction.all(EVERY_STRIPE, params)]
+
+
 def oldest_tick(transaction: Transaction, cluster_id: str) -> int | None:
     row = transaction.one(OLDEST_TICK, {"cluster_id": cluster_id})
     return row[0] if row else None
@@ -180,6 +195,7 @@ def sweep(transaction: Transaction, cluster_id: str, before: int, limit: int = 2
 
 def add_chunks(transaction: Transaction, cluster_id: str, hour_at: int, roster_id: int, hour: Packed, at: int) -> None:
     """A whole segment at once."""
+    usage.came_late(transaction, cluster_id, hour_at, hour_at + 1)
     segment_id = begin_segment(transaction, cluster_id, hour_at, roster_id, hour)
     add_to_segment(transaction, segment_id, hour.chunks)
     seal_segment(transaction, segment_id, at)

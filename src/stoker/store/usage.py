@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from stoker.domain.usage import Account, Entry, Levels, Payer
+from stoker.domain.usage import HOUR_MS, Account, Entry, Levels, Payer
 from stoker.store import counters
 from stoker.store.base import Transaction
 
@@ -43,19 +43,27 @@ VALUES (:cluster_id, :namespace, :kind, :hour_at, :workloads)
 NEWLY_DUE = """
 INSERT INTO usage_hour (cluster_id, hour_at, closed_at, closes, due)
 VALUES (:cluster_id, :hour_at, NULL, 0, 1)
-ON CONFLICT (cluster_id, hour_at) DO UPDATE SET due = 1
+ON CONFLICT (cluster_id, hour_at) DO UPDATE SET due = usage_hour.due + 1
+"""
+LATE = """
+UPDATE usage_hour
+SET due = due + 1
+WHERE cluster_id = :cluster_id
+  AND hour_at >= :from_hour
+  AND hour_at < :to_hour
+  AND closed_at IS NOT NULL
 """
 CLOSED = """
-INSERT INTO usage_hour (cluster_id, hour_at, closed_at, closes, due)
-VALUES (:cluster_id, :hour_at, :at, 1, 0)
-ON CONFLICT (cluster_id, hour_at) DO UPDATE
-SET closed_at = :at, closes = usage_hour.closes + 1, due = 0
+UPDATE usage_hour
+SET closed_at = :at, closes = closes + 1, due = CASE WHEN due = :due THEN 0 ELSE due END
+WHERE cluster_id = :cluster_id
+  AND hour_at = :hour_at
 """
 DUE = """
-SELECT hour_at
+SELECT hour_at, due
 FROM usage_hour
 WHERE cluster_id = :cluster_id
-  AND due = 1
+  AND due > 0
   AND hour_at < :before
 ORDER BY hour_at
 LIMIT :limit
@@ -65,6 +73,13 @@ EVERY = ""
 """Stands for all namespaces, or all kinds, in the counts."""
 
 _json = msgspec.json.Encoder(order="deterministic").encode
+
+
+class DueHour(Struct, frozen=True):
+    """An hour that has to be closed. `due` grows with every reason, so that one which comes meanwhile is not lost."""
+
+    hour_at: int
+    due: int
 
 
 class Hours(Struct, frozen=True):
@@ -118,10 +133,21 @@ def need_close(transaction: Transaction, cluster_id: str, hours: Iterable[int]) 
     transaction.many(NEWLY_DUE, [{"cluster_id": cluster_id, "hour_at": hour} for hour in hours])
 
 
-def due(transaction: Transaction, cluster_id: str, before: int, limit: int = 100) -> list[int]:
+def came_late(transaction: Transaction, cluster_id: str, from_at: int, to_at: int) -> None:
+    """Something of this stretch of time has changed: those of its hours that are closed are closed again."""
+    first = from_at // HOUR_MS * HOUR_MS
+    transaction.run(LATE, {"cluster_id": cluster_id, "from_hour": first, "to_hour": to_at})
+
+
+def due(transaction: Transaction, cluster_id: str, before: int, limit: int = 100) -> list[DueHour]:
     """The hours that have to be closed, oldest first."""
     params = {"cluster_id": cluster_id, "before": before, "limit": limit}
-    return [row[0] for row in transaction.all(DUE, params)]
+    return [DueHour(*row) for row in transaction.all(DUE, params)]
+
+
+def closed(transaction: Transaction, cluster_id: str, hour: DueHour, at: int) -> None:
+    """The hour is written down, from all that was known when it became due."""
+    transaction.run(CLOSED, {"cluster_id": cluster_id, "hour_at": hour.hour_at, "due": hour.due, "at": at})
 
 
 def last_hour(transaction: Transaction, cluster_id: str) -> int | None:
@@ -138,7 +164,7 @@ def put_hour(
     payers: Mapping[str, Payer],
     at: int,
 ) -> None:
-    """Write an hour down and call it closed."""
+    """Write an hour down; `closed` says so, in the same transaction."""
     hour = {"cluster_id": cluster_id, "hour_at": levels.cluster.hour_at}
     transaction.one(MAKE_MONTH, hour)
     _count_again(transaction, hour, levels)
@@ -151,7 +177,6 @@ def put_hour(
         _put(transaction, table, hour, rows, at)
     transaction.run(DROP_LEDGER, hour)
     transaction.many(ADD_LEDGER, _ledger_rows(hour, entries, payers))
-    transaction.run(CLOSED, {**hour, "at": at})
 
 
 def _put(transaction: Transaction, hours: Hours, hour: dict[str, Any], rows: Sequence[Struct], at: int) -> None:

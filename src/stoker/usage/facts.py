@@ -6,6 +6,8 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+LONGEST_REACH_MS = 600_000
+
 
 class GpuSpan(Struct, frozen=True):
     """A GPU from one moment to another; it is a row of the readings."""
@@ -28,11 +30,13 @@ class Hold(Struct, frozen=True):
 
 
 class Measured(Struct, frozen=True, eq=False):
-    """Readings [gpu, tick], ordered by time; a negative one is missing. Some may lie shortly before the hour.
+    """Readings [gpu, tick], ordered by time; a negative one is missing. A tick stands for
+    no longer than its `reach`.
 
     Utilisation is in hundredths of a percent, memory in MiB; `memory_size` [gpu] is 0 where it is not known."""
 
     ats: NDArray[np.int64]
+    reach: NDArray[np.int64]
     utilization: NDArray[np.int16]
     memory: NDArray[np.int32]
     memory_size: NDArray[np.int64]
@@ -48,5 +52,12 @@ class Hour(Struct, frozen=True, eq=False):
     faulty: Sequence[GpuSpan]
     holds: Sequence[Hold]
     measured: Measured
-    reach_ms: int
     idle_up_to: int
+
+
+def reaches(ats: NDArray[np.int64]) -> NDArray[np.int64]:
+    """For how long a tick stands at most: twice the time since the one before it, as one tick may well be missing."""
+    if len(ats) < 2:
+        return np.full(len(ats), LONGEST_REACH_MS, np.int64)
+    gaps = np.diff(ats)
+    return np.minimum(2 * np.concatenate([gaps[:1], gaps]), LONGEST_REACH_MS)

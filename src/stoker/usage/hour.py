@@ -1,6 +1,7 @@
 """Closes an hour: every GPU-second of capacity goes to one account, and every workload gets what it used.
 
-A reading stands for the time until the next one, but not for longer than `reach_ms`. A sample is a reading of a GPU
+A reading stands for the time until the next one, but not for longer than its reach; the first of the hour stands for
+the time before it too, if that is no longer than half its reach. A sample is a reading of a GPU
 that somebody held; it counts for each that held it. The same samples and the same ledger make every level.
 """
 
@@ -130,9 +131,14 @@ def _book_what_was_held(hour: Hour, parts: Sequence[_Part], ledger: _Ledger) -> 
 
 def _reaches(hour: Hour) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The time for which each tick stands, from the start of the hour."""
-    ats = hour.measured.ats - hour.at
-    following = np.append(ats[1:], np.int64(1 << 40)) if len(ats) else ats
-    return ats, np.minimum(following, ats + hour.reach_ms)
+    ats, reach = hour.measured.ats - hour.at, hour.measured.reach
+    if not len(ats):
+        return ats, ats
+    until = np.minimum(np.append(ats[1:], HOUR_MS), ats + reach)
+    begin = ats.copy()
+    if 0 < ats[0] <= reach[0] // 2:
+        begin[0] = 0
+    return begin, until
 
 
 def _book_the_rest(

@@ -7,7 +7,7 @@ from tests.conftest import LoopRun
 from stoker.domain.node import Device, Node
 from stoker.domain.usage import GPU_HOUR, HOUR_MS, Account, ClusterHour, Entry, Levels, Payer, WorkloadHour
 from stoker.store import gpu_spans, usage
-from stoker.store.base import Store
+from stoker.store.base import Store, Transaction
 from stoker.store.gpu_spans import Span, SpanState
 
 CLUSTER = "c1"
@@ -46,7 +46,13 @@ def put(store: Store, loop_run: LoopRun, *rows: WorkloadHour, at: int = HOUR + H
         row.uid: Payer(row.uid, row.slug, row.name, row.kind, row.namespace, 7, "u1", row.phase, 1000, row.labels, {})
         for row in rows
     }
-    loop_run(store.write(lambda tx: usage.put_hour(tx, CLUSTER, Levels(cluster, (), (), rows), entries, payers, at)))
+
+    def write(tx: Transaction) -> None:
+        usage.need_close(tx, CLUSTER, [HOUR])
+        usage.put_hour(tx, CLUSTER, Levels(cluster, (), (), rows), entries, payers, at)
+        usage.closed(tx, CLUSTER, usage.due(tx, CLUSTER, HOUR + 1)[0], at)
+
+    loop_run(store.write(write))
 
 
 def seen(store: Store, loop_run: LoopRun, sql: str) -> list[Any]:
@@ -93,12 +99,23 @@ def test_totals_are_kept_by_namespace_and_kind(store: Store, loop_run: LoopRun) 
 def test_hours_are_due_until_they_are_closed_and_again_when_something_comes_late(
     store: Store, loop_run: LoopRun
 ) -> None:
+    def due() -> list[int]:
+        return [each.hour_at for each in loop_run(store.read(lambda tx: usage.due(tx, CLUSTER, HOUR + 9 * HOUR_MS)))]
+
     hours = [HOUR, HOUR + HOUR_MS]
     loop_run(store.write(lambda tx: usage.need_close(tx, CLUSTER, hours)))
     put(store, loop_run, workload("a"))
-    assert loop_run(store.read(lambda tx: usage.due(tx, CLUSTER, HOUR + 9 * HOUR_MS))) == [HOUR + HOUR_MS]
+    assert due() == [HOUR + HOUR_MS]
+    loop_run(store.write(lambda tx: usage.came_late(tx, CLUSTER, HOUR + 5, HOUR + 9 * HOUR_MS)))
+    assert due() == hours
+
+
+def test_what_comes_late_while_an_hour_is_closed_is_not_forgotten(store: Store, loop_run: LoopRun) -> None:
     loop_run(store.write(lambda tx: usage.need_close(tx, CLUSTER, [HOUR])))
-    assert loop_run(store.read(lambda tx: usage.due(tx, CLUSTER, HOUR + 9 * HOUR_MS))) == hours
+    read = loop_run(store.read(lambda tx: usage.due(tx, CLUSTER, HOUR + 1)))[0]
+    loop_run(store.write(lambda tx: usage.need_close(tx, CLUSTER, [HOUR])))
+    loop_run(store.write(lambda tx: usage.closed(tx, CLUSTER, read, HOUR + HOUR_MS)))
+    assert [each.hour_at for each in loop_run(store.read(lambda tx: usage.due(tx, CLUSTER, HOUR + 1)))] == [HOUR]
 
 
 def test_spans_follow_what_nodes_look_like(store: Store, loop_run: LoopRun) -> None:

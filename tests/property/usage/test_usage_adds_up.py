@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from stoker.domain.usage import HOUR_MS, Account, Entry
 from stoker.usage.facts import GpuSpan, Hold, Hour, Measured
@@ -51,19 +52,20 @@ def all_holds(draw: st.DrawFn) -> list[Hold]:
 
 @st.composite
 def hours(draw: st.DrawFn) -> Hour:
-    ats = sorted(set(draw(st.lists(moments(), max_size=12))))
+    ats = sorted(set(draw(st.lists(moments(before=0, after=-1000), max_size=12))))
     values = st.integers(-1, 10_000)
     table = [[draw(values) for _ in ats] for _ in range(GPUS)]
     whole = [GpuSpan(gpu, AT - HOUR_MS, AT + 2 * HOUR_MS) for gpu in range(GPUS)]
+    reach = np.array([draw(st.sampled_from([30_000, 600_000])) for _ in ats], np.int64)
     measured = Measured(
         np.array(ats, np.int64),
+        reach,
         np.array(table, np.int16).reshape(GPUS, len(ats)),
         np.array(table, np.int32).reshape(GPUS, len(ats)),
         np.full(GPUS, 81_920, np.int64),
     )
     present = draw(st.one_of(st.just(whole), spans()))
-    reach = draw(st.sampled_from([30_000, 600_000]))
-    return Hour(AT, MODELS, present, draw(spans()), draw(all_holds()), measured, reach, IDLE_UP_TO)
+    return Hour(AT, MODELS, present, draw(spans()), draw(all_holds()), measured, IDLE_UP_TO)
 
 
 def by_hand(hour: Hour) -> list[Entry]:
@@ -72,7 +74,7 @@ def by_hand(hour: Hour) -> list[Entry]:
     edges = {AT, end, *(span.from_at for span in [*hour.present, *hour.faulty])}
     edges |= {span.to_at for span in [*hour.present, *hour.faulty]}
     edges |= {moment for hold in hour.holds for moment in (hold.from_at, hold.to_at, hold.started_at)}
-    edges |= {int(at) + add for at in hour.measured.ats for add in (0, hour.reach_ms)}
+    edges |= {int(at) for at in hour.measured.ats} | {int(end) for end in hour.measured.ats + hour.measured.reach}
     times = sorted(edge for edge in edges if AT <= edge <= end)
     amounts: defaultdict[tuple[str, str, Account], int] = defaultdict(int)
     for first, last in pairwise(times):
@@ -94,7 +96,9 @@ def account_of(hour: Hour, hold: Hold, moment: int) -> Account:
     if moment < hold.started_at:
         return Account.STARTING
     earlier = [place for place, at in enumerate(hour.measured.ats) if at <= moment]
-    if not earlier or moment >= int(hour.measured.ats[earlier[-1]]) + hour.reach_ms:
+    if not earlier and len(hour.measured.ats) and hour.measured.ats[0] - AT <= hour.measured.reach[0] // 2:
+        earlier = [0]
+    if not earlier or moment >= int((hour.measured.ats + hour.measured.reach)[earlier[-1]]):
         return Account.UNMEASURED
     reading = int(hour.measured.utilization[hold.gpu, earlier[-1]])
     if reading < 0:
@@ -143,14 +147,5 @@ def test_statistics_are_exact(hour: Hour) -> None:
 def test_the_order_of_what_is_known_does_not_matter(hour: Hour, random: object) -> None:
     shuffled = list(hour.holds)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
-    other = Hour(
-        hour.at,
-        hour.models,
-        hour.present[::-1],
-        hour.faulty[::-1],
-        shuffled,
-        hour.measured,
-        hour.reach_ms,
-        hour.idle_up_to,
-    )
+    other = structs.replace(hour, present=hour.present[::-1], faulty=hour.faulty[::-1], holds=shuffled)
     assert close(other) == close(hour)

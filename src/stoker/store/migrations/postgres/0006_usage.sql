@@ -35,7 +35,7 @@ CREATE TABLE usage_hour (
     due BIGINT NOT NULL,
     PRIMARY KEY (cluster_id, hour_at)
 );
-CREATE INDEX usage_hour_due ON usage_hour (cluster_id, hour_at) WHERE due = 1;
+CREATE INDEX usage_hour_due ON usage_hour (cluster_id, hour_at) WHERE due > 0;
 
 CREATE TABLE ledger (
     cluster_id TEXT COLLATE "C" NOT NULL,

@@ -35,7 +35,7 @@ CREATE TABLE usage_hour (
     due INTEGER NOT NULL,
     PRIMARY KEY (cluster_id, hour_at)
 ) STRICT;
-CREATE INDEX usage_hour_due ON usage_hour (cluster_id, hour_at) WHERE due = 1;
+CREATE INDEX usage_hour_due ON usage_hour (cluster_id, hour_at) WHERE due > 0;
 
 CREATE TABLE ledger (
     cluster_id TEXT NOT NULL,

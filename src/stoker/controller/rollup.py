@@ -1,0 +1,144 @@
+"""Closes hours: within two minutes of their end, oldest first, and again when something came late.
+
+An hour is read, folded and written in one transaction; a crash before that leaves it due, and closing it twice gives
+the same rows. Hours that passed while nobody was there are closed from what is known of them.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec import Struct
+
+from stoker.controller.lease import LeaseLostError
+from stoker.domain.clock import Clock, rfc3339
+from stoker.domain.errors import StokerError
+from stoker.domain.usage import HOUR_MS, HourUse, Levels, Payer
+from stoker.store import gpu_spans, usage, usage_facts, workspaces
+from stoker.store.base import Store, Transaction
+from stoker.store.gpu_spans import Span, SpanState
+from stoker.store.usage import DueHour
+from stoker.store.usage_facts import Held
+from stoker.telemetry.measured import hour_readings
+from stoker.usage.facts import GpuSpan, Hold, Hour, Measured, reaches
+from stoker.usage.hour import close
+from stoker.usage.levels import levels
+
+LATE_MS = 45_000
+"""How long after its end an hour is closed: the last readings and the ends of pods are in by then."""
+AT_ONCE = 24
+"""Hours that are read together when many are due."""
+MIB = 1 << 20
+LOOK_SECONDS = 5.0
+
+log = logging.getLogger("stoker.usage")
+
+
+class _Closed(Struct, frozen=True):
+    hour: DueHour
+    use: HourUse
+    levels: Levels
+    payers: dict[str, Payer]
+
+
+class Rollup:
+    def __init__(self, store: Store, cluster_id: str, clock: Clock, idle_percent: float) -> None:
+        self._store = store
+        self._cluster_id = cluster_id
+        self._clock = clock
+        self._idle_up_to = round(idle_percent * 100)
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            try:
+                await self.catch_up()
+            except LeaseLostError:
+                raise
+            except StokerError as error:
+                log.warning("hours could not be closed: %s", error.message)
+            except Exception:
+                log.exception("hours could not be closed and are tried again")
+
+    async def catch_up(self) -> int:
+        """Close everything that is due; says how many hours."""
+        before = (self._clock.now() - LATE_MS) // HOUR_MS * HOUR_MS
+        if new := await self._store.peek(lambda tx: self._new_hours(tx, before)):
+            await self._store.write(lambda tx: usage.need_close(tx, self._cluster_id, new))
+        done = 0
+        while hours := await self._store.read(lambda tx: usage.due(tx, self._cluster_id, before, AT_ONCE)):
+            for hour in await self._store.read(lambda tx, h=hours: self._closed(tx, h)):
+                await self._store.write(lambda tx, c=hour: self._put(tx, c))
+                done += 1
+            if done > AT_ONCE:
+                log.info("closed %d hours, up to %s", done, rfc3339(hours[-1].hour_at))
+        return done
+
+    def _new_hours(self, transaction: Transaction, before: int) -> range:
+        """Every hour that is over since the last one that is known, or since there are GPUs."""
+        last = usage.last_hour(transaction, self._cluster_id)
+        first = gpu_spans.first_at(transaction, self._cluster_id) if last is None else last + HOUR_MS
+        return range(before if first is None else first // HOUR_MS * HOUR_MS, before, HOUR_MS)
+
+    def _closed(self, transaction: Transaction, hours: Sequence[DueHour]) -> list[_Closed]:
+        """Hours folded from one view."""
+        begin, end = hours[0].hour_at, hours[-1].hour_at + HOUR_MS
+        spans = gpu_spans.during(transaction, self._cluster_id, begin, end)
+        held = usage_facts.held(transaction, self._cluster_id, begin, end)
+        whose = usage_facts.workloads(transaction, {each.workload_uid for each in held})
+        quotas = {
+            each.namespace: -(-each.quota.gpu_milli // 1000)
+            for each in workspaces.of_cluster(transaction, self._cluster_id)
+            if each.quota.gpu_milli is not None
+        }
+        found = []
+        for hour in hours:
+            use = close(self._hour(transaction, hour.hour_at, spans, held))
+            payers = whose.at(hour.hour_at + HOUR_MS)
+            found.append(_Closed(hour, use, levels(use, payers, quotas), payers))
+        return found
+
+    def _hour(self, transaction: Transaction, at: int, spans: Sequence[Span], held: Sequence[Held]) -> Hour:
+        mine = [span for span in spans if span.from_at < at + HOUR_MS and span.to_at > at]
+        there = {(span.node, span.device): span for span in mine if span.state is SpanState.PRESENT}
+        gpus = sorted(there)
+        place = {gpu: number for number, gpu in enumerate(gpus)}
+        readings = hour_readings(transaction, self._cluster_id, at, gpus)
+        sizes = [there[gpu].memory_bytes // MIB for gpu in gpus]
+        return Hour(
+            at,
+            [there[gpu].model for gpu in gpus],
+            _spans(mine, SpanState.PRESENT, place),
+            _spans(mine, SpanState.FAULTY, place),
+            [
+                Hold(
+                    place[gpu],
+                    each.workload_uid,
+                    each.pod_uid,
+                    each.gpu_milli,
+                    each.from_at,
+                    each.to_at,
+                    each.started_at,
+                )
+                for each in held
+                if (gpu := (each.node, each.device)) in place and each.from_at < at + HOUR_MS and each.to_at > at
+            ],
+            Measured(
+                readings.ats, reaches(readings.ats), readings.utilization, readings.memory, np.array(sizes, np.int64)
+            ),
+            self._idle_up_to,
+        )
+
+    def _put(self, transaction: Transaction, hour: _Closed) -> None:
+        now = self._clock.now()
+        usage.put_hour(transaction, self._cluster_id, hour.levels, hour.use.entries, hour.payers, now)
+        usage.closed(transaction, self._cluster_id, hour.hour, now)
+
+
+def _spans(spans: Sequence[Span], state: SpanState, place: dict[tuple[str, int], int]) -> list[GpuSpan]:
+    return [
+        GpuSpan(place[span.node, span.device], span.from_at, span.to_at)
+        for span in spans
+        if span.state is state and (span.node, span.device) in place
+    ]

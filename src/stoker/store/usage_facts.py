@@ -1,0 +1,102 @@
+"""What an hour is closed from: who held which GPU, when their pods began to work, and whose they were."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+
+from msgspec import Struct, structs
+
+from stoker.domain.usage import Payer
+from stoker.store.base import Transaction
+
+HELD = """
+SELECT allocation.node, allocation.device, allocation.workload_uid, allocation.pod_uid, allocation.gpu_milli,
+       allocation.from_at, allocation.to_at, COALESCE(pod.started_at, :never)
+FROM allocation
+LEFT JOIN pod ON pod.uid = allocation.pod_uid
+WHERE allocation.cluster_id = :cluster_id
+  AND allocation.to_at > :from_at
+  AND allocation.from_at < :to_at
+UNION ALL
+SELECT allocation.node, allocation.device, allocation.workload_uid, allocation.pod_uid, allocation.gpu_milli,
+       allocation.from_at, :never, COALESCE(pod.started_at, :never)
+FROM allocation
+LEFT JOIN pod ON pod.uid = allocation.pod_uid
+WHERE allocation.cluster_id = :cluster_id
+  AND allocation.to_at IS NULL
+  AND allocation.from_at < :to_at
+"""
+PAYERS = """
+SELECT uid, slug, name, kind, namespace, workspace_id, user_id, '', gpu_milli * replicas
+FROM workload
+WHERE uid IN ({uids})
+"""
+LABELS = """
+SELECT workload_uid, kind, key, value
+FROM workload_label
+WHERE workload_uid IN ({uids})
+ORDER BY workload_uid, kind, key
+"""
+PHASES = """
+SELECT workload_uid, phase, from_at
+FROM phase_interval
+WHERE workload_uid IN ({uids})
+ORDER BY workload_uid, version
+"""
+AT_ONCE = 500
+NEVER = 1 << 62
+
+
+class Held(Struct, frozen=True):
+    """A GPU, or a part of one. `started_at` is when the pod began to work; NEVER if it has not."""
+
+    node: str
+    device: int
+    workload_uid: str
+    pod_uid: str
+    gpu_milli: int
+    from_at: int
+    to_at: int
+    started_at: int
+
+
+class Workloads(Struct, frozen=True):
+    """Whose workloads they are, and each one's phases with the moment from which each held."""
+
+    payers: Mapping[str, Payer]
+    phases: Mapping[str, list[tuple[int, str]]]
+
+    def at(self, moment: int) -> dict[str, Payer]:
+        """As they stood at this moment."""
+        found = {}
+        for uid, payer in self.payers.items():
+            earlier = [phase for from_at, phase in self.phases.get(uid, ()) if from_at < moment]
+            found[uid] = structs.replace(payer, phase=earlier[-1]) if earlier else payer
+        return found
+
+
+def held(transaction: Transaction, cluster_id: str, from_at: int, to_at: int) -> list[Held]:
+    """Every allocation that reaches into this stretch of time."""
+    params = {"cluster_id": cluster_id, "from_at": from_at, "to_at": to_at, "never": NEVER}
+    return [Held(*row) for row in transaction.all(HELD, params)]
+
+
+def workloads(transaction: Transaction, uids: Iterable[str]) -> Workloads:
+    labels: defaultdict[str, dict[str, dict[str, str]]] = defaultdict(lambda: {"label": {}, "annotation": {}})
+    phases: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
+    payers = {}
+    for named, some in _some(sorted(uids)):
+        for uid, kind, key, value in transaction.all(LABELS.format(uids=named), some):
+            labels[uid][kind][key] = value
+        for uid, phase, from_at in transaction.all(PHASES.format(uids=named), some):
+            phases[uid].append((from_at, phase))
+        for row in transaction.all(PAYERS.format(uids=named), some):
+            mine = labels[row[0]]
+            payers[row[0]] = Payer(*row, labels=mine["label"], annotations=mine["annotation"])
+    return Workloads(payers, phases)
+
+
+def _some(uids: list[str]) -> Iterator[tuple[str, dict[str, object]]]:
+    rest = iter(uids)
+    while some := list(islice(rest, AT_ONCE)):
+        yield ", ".join(f":u{place}" for place in range(len(some))), {f"u{p}": uid for p, uid in enumerate(some)}

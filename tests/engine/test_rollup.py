@@ -1,0 +1,195 @@
+"""Hours are closed from what was observed: once they are over, again when something came late, whoever was away."""
+
+import numpy as np
+import pytest
+from msgspec import structs
+from tests.conftest import LoopRun
+
+from stoker.controller.observe import record_nodes, release
+from stoker.controller.rollup import LATE_MS, Rollup
+from stoker.domain.identity import Cluster
+from stoker.domain.lifecycle import created
+from stoker.domain.node import Device, Node
+from stoker.domain.readings import Metric
+from stoker.domain.resources import Resources
+from stoker.domain.usage import GPU_HOUR, HOUR_MS
+from stoker.domain.workload import Kind, Pod, PodPhase, Spec, Workload
+from stoker.engines.base import Everything
+from stoker.store import clusters, pods, samples, workloads
+from stoker.store.base import Row, Store, Transaction
+from stoker.store.pods import Allocation
+from stoker.telemetry.chunks import encode_tick
+from stoker.telemetry.roster import encode, roster_of
+
+CLUSTER = "c1"
+HOUR = 1_700_000_000_000 // HOUR_MS * HOUR_MS
+MINUTE = 60_000
+NODES = [Node("n1", 64_000, 1 << 40, tuple(Device(n, f"u{n}", "H100", 80 << 30) for n in range(4)))]
+
+
+class Moment:
+    """A clock that is set."""
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+
+    def now(self) -> int:
+        return self.at
+
+
+class Scene:
+    """A cluster of four GPUs, of which two are held by one job from minute 15 on; it works from minute 30 on."""
+
+    def __init__(self, store: Store, loop_run: LoopRun) -> None:
+        self.store = store
+        self.loop_run = loop_run
+        self.clock = Moment(HOUR)
+        self.rollup = Rollup(store, CLUSTER, self.clock, 1.0)
+        loop_run(store.write(self._begin))
+
+    def _begin(self, tx: Transaction) -> None:
+        clusters.add(tx, Cluster(CLUSTER, "demo", "simulated", "", HOUR))
+        record_nodes(tx, CLUSTER, Everything(tuple(NODES), ()), HOUR)
+        job = Workload(
+            uid="w1",
+            slug="train-x2k4b",
+            name="train",
+            kind=Kind.JOB,
+            cluster_id=CLUSTER,
+            workspace_id=1,
+            namespace="ml",
+            user_id="u1",
+            user_name="ann",
+            origin_api="safe",
+            spec=Spec(resources=Resources(2000, 1000, 1), labels={"team": "nlp"}, annotations={"cost": "c1"}),
+            submitted_at=HOUR,
+            phase_at=HOUR,
+        )
+        workloads.add(tx, created(job))
+        pod = Pod(
+            uid="p1",
+            workload_uid="w1",
+            name="train-x2k4b-0",
+            attempt=1,
+            revision=1,
+            rank=0,
+            node="n1",
+            resources=job.spec.resources,
+            devices=(0, 1),
+            phase=PodPhase.RUNNING,
+            created_at=HOUR + 15 * MINUTE,
+            started_at=HOUR + 30 * MINUTE,
+        )
+        pods.add(tx, CLUSTER, pod)
+        held = [Allocation("p1", device, "w1", "n1", "H100", 1000, HOUR + 15 * MINUTE) for device in (0, 1)]
+        pods.allocate(tx, CLUSTER, held)
+
+    def read_gpus(self, minutes: range, *utilization: float) -> None:
+        """What the four GPUs said, once a minute."""
+        roster = roster_of(NODES)
+        values = np.array(utilization, np.float32)
+        used = np.full(4, 40.0 * (1 << 30))
+
+        def change(tx: Transaction) -> None:
+            number = samples.roster_for(tx, CLUSTER, encode(roster), roster.gpus, HOUR)
+            for minute in minutes:
+                stripes = encode_tick({Metric.UTILIZATION: values, Metric.MEMORY_USED: used})
+                samples.add_tick(tx, CLUSTER, HOUR + minute * MINUTE, number, stripes)
+
+        self.loop_run(self.store.write(change))
+
+    def close(self, hours: float = 1.0) -> int:
+        self.clock.at = HOUR + round(hours * HOUR_MS) + LATE_MS
+        return self.loop_run(self.rollup.catch_up())
+
+    def rows(self, table: str, columns: str, then: str = "") -> list[Row]:
+        sql = f"SELECT {columns} FROM {table} {then}"  # noqa: S608 - the words are the tests' own
+        return self.loop_run(self.store.read(lambda tx: tx.all(sql)))
+
+    def ledger(self) -> dict[str, list[float]]:
+        """GPU-minutes of faulty, free, starting, unmeasured, busy and idle, by payer, in the first hour."""
+        rows = self.rows("ledger", "payer, faulty, free, starting, unmeasured, busy, idle", f"WHERE hour_at = {HOUR}")
+        return {row[0]: [amount * 60 / GPU_HOUR for amount in row[1:]] for row in rows}
+
+
+@pytest.fixture
+def scene(store: Store, loop_run: LoopRun) -> Scene:
+    return Scene(store, loop_run)
+
+
+def test_every_minute_of_an_hour_is_accounted_for(scene: Scene) -> None:
+    scene.read_gpus(range(45), 0.5, 0.0, 0.0, 0.0)
+    assert scene.close() == 1
+    assert scene.ledger() == {
+        "": [0, 4 * 60 - 2 * 45, 0, 0, 0, 0],
+        "w1": [0, 0, 2 * 15, 2 * 14, 16, 16],  # the last reading stands for two minutes
+    }
+
+
+def test_rows_of_every_level_say_the_same(scene: Scene) -> None:
+    scene.read_gpus(range(60), 0.5, 0.7, 0.0, 0.0)
+    scene.close()
+    stats = "allocated, utilization, lowest, highest, samples"
+    told = (90 * GPU_HOUR // 60, 6000, 5000, 7000, 90)
+    assert scene.rows("cluster_hour", f"gpus, {stats}") == [(4, *told)]
+    assert scene.rows("namespace_hour", f"namespace, gpus, workloads, {stats}") == [("ml", 4, 1, *told)]
+    assert scene.rows("dimension_hour", f"kind, key, value, {stats}", "ORDER BY kind") == [
+        ("annotation", "cost", "c1", *told),
+        ("label", "team", "nlp", *told),
+    ]
+    names = "uid, slug, name, kind, namespace, phase, requested_milli, memory_used, memory_size, replicas_highest"
+    assert scene.rows("workload_hour", f"{names}, {stats}") == [
+        ("w1", "train-x2k4b", "train", "Job", "ml", "Pending", 2000, 40 << 30, 80 << 30, 1, *told)
+    ]
+
+
+def test_an_hour_is_closed_once_it_is_over_and_not_again(scene: Scene) -> None:
+    assert scene.close(0.99) == 0
+    assert scene.close(1.0) == 1
+    assert scene.close(1.5) == 0
+    assert scene.close(2.0) == 1
+
+
+def test_hours_that_passed_unseen_are_closed_oldest_first(scene: Scene) -> None:
+    assert scene.close(30.0) == 30
+    found = scene.rows("cluster_hour", "hour_at, id", "ORDER BY id")
+    assert found == [(HOUR + n * HOUR_MS, n + 1) for n in range(30)]
+
+
+def test_a_late_reading_closes_its_hour_again(scene: Scene) -> None:
+    scene.read_gpus(range(30), 0.5, 0.5, 0.0, 0.0)
+    scene.close()
+    before = scene.rows("workload_hour", "id, created_at, updated_at, samples")[0]
+    scene.read_gpus(range(30, 60), 0.5, 0.5, 0.0, 0.0)
+    assert scene.close(1.5) == 1
+    after = scene.rows("workload_hour", "id, created_at, updated_at, samples")[0]
+    assert after[:2] == before[:2]
+    assert after[2] > before[2]
+    assert (before[3], after[3]) == (30, 90)
+
+
+def test_the_end_of_a_pod_that_is_learnt_of_late_corrects_the_hour(scene: Scene) -> None:
+    scene.close()
+
+    def end(tx: Transaction) -> None:
+        pod = pods.get(tx, "p1")
+        assert pod is not None
+        ended = structs.replace(pod, phase=PodPhase.SUCCEEDED, ended_at=HOUR + 40 * MINUTE)
+        pods.replace(tx, ended)
+        release(tx, ended, HOUR + 40 * MINUTE, HOUR + 65 * MINUTE)
+
+    scene.loop_run(scene.store.write(end))
+    assert scene.close(1.5) == 1
+    assert sum(scene.ledger()["w1"]) == 2 * 25
+    assert sum(scene.ledger()[""]) == 4 * 60 - 2 * 25
+
+
+def test_a_faulty_gpu_costs_nobody_busy_or_idle_time(scene: Scene) -> None:
+    bad = structs.replace(
+        NODES[0], devices=(structs.replace(NODES[0].devices[0], fault="XID 79"), *NODES[0].devices[1:])
+    )
+    scene.loop_run(scene.store.write(lambda tx: record_nodes(tx, CLUSTER, Everything((bad,), ()), HOUR + 50 * MINUTE)))
+    scene.read_gpus(range(60), 0.5, 0.5, 0.0, 0.0)
+    scene.close()
+    assert scene.ledger()["w1"] == [10, 0, 30, 0, 50, 0]
+    assert sum(map(sum, scene.ledger().values())) == 240
