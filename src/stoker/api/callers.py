@@ -33,7 +33,7 @@ def origin_of(request: HTTPConnection, settings: Settings, trace_id: str) -> Ori
     """The peer's address and how it reached us, or what a trusted proxy says of that."""
     peer = request.client.host if request.client else "127.0.0.1"
     address = peer
-    secure = request.url.scheme in SECURE_SCHEMES
+    secure = request.scope.get("scheme") in SECURE_SCHEMES
     if settings.trusted_proxies and inside(peer, settings.trusted_proxies):
         # Some proxies add a header of their own instead of a comma to the one they got.
         for hop in reversed(",".join(request.headers.getlist("x-forwarded-for")).split(",")):
