@@ -10,7 +10,7 @@ from stoker.cli.options import SERVER, connection_options, output_options
 from stoker.cli.output import Column, chosen_output, is_text, show_list, show_one
 from stoker.client.address import is_loopback, server_address
 from stoker.domain.errors import StokerError
-from stoker.server.checks import data, jobs, machine, server
+from stoker.server.checks import data, jobs, machine, server, sources
 from stoker.server.checks.finding import SIGNS, Finding, Verdict, broken, ok, warning
 
 COLORS = {Verdict.OK: "green", Verdict.WARNING: "yellow", Verdict.BROKEN: "red"}
@@ -72,6 +72,7 @@ def examine(config: str | None, data_dir: str | None, asked: str | None) -> Iter
     yield data.lock(folder, process)
     yield data.database(settings)
     yield from jobs.kept(settings)
+    yield from sources.readings(settings)
     yield machine.tls(settings)
     address = asked or server.local_address(settings)
     reached = server.reach(address, process, asked_for=asked is not None)
