@@ -23,11 +23,12 @@ ENDED = frozenset({"Succeeded", "Failed", "Stopped"})
 
 
 class LiveServer:
-    def __init__(self, data_dir: Path, database: str = "", gpus: int = 4) -> None:
+    def __init__(self, data_dir: Path, database: str = "", gpus: int = 4, options: tuple[str, ...] = ()) -> None:
         self.data_dir = data_dir
         self.address = ""
         self._options = ["--data-dir", str(data_dir), "--gpus", str(gpus), "--log-level", "warning"]
         self._options += ["--database", database] if database else []
+        self._options += options
         self._log = data_dir.with_name(f"{data_dir.name}.log")
         self._process: subprocess.Popen[str] | None = None
 
