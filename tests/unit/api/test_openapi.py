@@ -173,3 +173,16 @@ def test_every_code_has_a_status_and_words_in_every_family(family: Any) -> None:
         body = json.loads(encode(family.failure(StokerError(code, "What happened."), STATUS[code], "0" * 32)))
         assert "What happened." in json.dumps(body)
         assert "null" not in json.dumps(body)
+
+
+def _nodes(value: Any) -> Iterator[dict[str, Any]]:
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _nodes(each)
+    if isinstance(value, dict):
+        yield value
+
+
+def test_every_pattern_is_said_in_words_too() -> None:
+    patterns = [node for node in _nodes(_document()) if isinstance(node.get("pattern"), str)]
+    assert patterns
+    assert [node["pattern"] for node in patterns if not node.get("description")] == []
