@@ -189,3 +189,32 @@ class Levels(Struct, frozen=True):
     namespaces: tuple[NamespaceHour, ...]
     dimensions: tuple[DimensionHour, ...]
     workloads: tuple[WorkloadHour, ...]
+
+
+class HoursOrder(StrEnum):
+    TIME = "time"
+    UTILIZATION = "utilization"
+
+
+class HoursQuery(Struct, frozen=True):
+    """Hours of a cluster, both ends included. Empty words and None filter nothing."""
+
+    cluster_id: str
+    from_at: int
+    to_at: int
+    namespace: str = ""
+    name: str = ""
+    kind: str = ""
+    order: HoursOrder = HoursOrder.TIME
+    descending: bool = False
+
+
+class DimensionQuery(Struct, frozen=True):
+    """Hours of everything that carries a label or an annotation, or one value of it."""
+
+    cluster_id: str
+    from_at: int
+    to_at: int
+    kind: str
+    key: str
+    value: str = ""
