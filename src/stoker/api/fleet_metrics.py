@@ -7,12 +7,11 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from stoker.domain.identity import Cluster
+from stoker.domain.identity import SIMULATED, Cluster
 from stoker.domain.live import Consumer
 from stoker.services.live import ClusterNow
 from stoker.services.totals import Counted
 
-SIMULATED = "simulated"
 MEASURED = "measured"
 
 Labels = tuple[tuple[str, str], ...]
@@ -141,7 +140,7 @@ def workload_text(consumers: Sequence[tuple[Cluster, Consumer]]) -> str:
 
 
 def of_cluster(cluster: Cluster) -> Labels:
-    return (("cluster", cluster.name), ("source", SIMULATED if cluster.engine == SIMULATED else MEASURED))
+    return (("cluster", cluster.name), ("source", SIMULATED if cluster.simulated else MEASURED))
 
 
 def family(about: Family, samples: Iterable[Sample]) -> str:

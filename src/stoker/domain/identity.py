@@ -71,6 +71,10 @@ class Department(Struct, frozen=True):
     version: int
 
 
+SIMULATED = "simulated"
+"""The engine of a fleet that does not exist."""
+
+
 class Cluster(Struct, frozen=True):
     """A place where workloads run: this machine, a Kubernetes cluster, a simulated fleet."""
 
@@ -79,6 +83,11 @@ class Cluster(Struct, frozen=True):
     engine: str
     description: str
     created_at: int
+
+    @property
+    def simulated(self) -> bool:
+        """Whether nothing of it is real."""
+        return self.engine == SIMULATED
 
 
 class Quota(Struct, frozen=True):

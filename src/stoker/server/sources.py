@@ -1,14 +1,19 @@
-"""Where the readings of the local cluster come from, as far as settings and this machine say."""
+"""Where the readings of the local cluster come from, and their history, as far as settings and this machine say."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from stoker.domain.clock import Clock
 from stoker.domain.node import Node
 from stoker.domain.readings import Source
+from stoker.domain.series import Series
 from stoker.domain.settings import Settings
 from stoker.engines.environment import AMD
 from stoker.engines.local.engine import LocalEngine
+from stoker.store.base import Store
 from stoker.telemetry.amd import amd
+from stoker.telemetry.chosen import ChosenSeries
 from stoker.telemetry.exporters import Names
 from stoker.telemetry.host import host
 from stoker.telemetry.joined import Joined
@@ -16,6 +21,7 @@ from stoker.telemetry.nvml import nvml
 from stoker.telemetry.prometheus import Prometheus
 from stoker.telemetry.prometheus_readings import PrometheusSource
 from stoker.telemetry.prometheus_series import PrometheusSeries
+from stoker.telemetry.stored import StoredSeries
 
 
 def local_source(settings: Settings, engine: LocalEngine, data_dir: Path, clock: Clock) -> Source:
@@ -40,9 +46,18 @@ def prometheus_source(settings: Settings, node: Node, clock: Clock) -> Source | 
     return PrometheusSource(prometheus_of(settings), names_of(settings), lambda: (node.name,), clock)
 
 
-def prometheus_series(settings: Settings) -> PrometheusSeries | None:
-    """Ranges of what is not simulated; None where they are kept in the store."""
-    return PrometheusSeries(prometheus_of(settings), names_of(settings)) if settings.prometheus_url else None
+@asynccontextmanager
+async def series_of(settings: Settings, store: Store) -> AsyncIterator[Series]:
+    """Ranges of readings, wherever they are kept."""
+    stored = StoredSeries(store)
+    if not settings.prometheus_url:
+        yield stored
+        return
+    remote = PrometheusSeries(prometheus_of(settings), names_of(settings))
+    try:
+        yield ChosenSeries(store, stored, remote)
+    finally:
+        await remote.close()
 
 
 def prometheus_of(settings: Settings) -> Prometheus:

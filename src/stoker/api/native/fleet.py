@@ -263,7 +263,7 @@ def _cluster(found: ClusterNow) -> ClusterOverview:
     return ClusterOverview(
         found.cluster.name,
         found.cluster.engine,
-        found.cluster.engine == "simulated",
+        found.cluster.simulated,
         SourceView(source.name, moment(source.read_at), age, source.stale, source.message),
         fleet_view(together(overviews([found]))),
     )
