@@ -36,6 +36,8 @@ NOT_GUESSED = {
     # Only what is made of secrets gets through here, and a generator does not guess those.
     f"{V1}/login",
     "/api/v1/token",
+    # Nor a range whose end comes after its start, and not too long after it.
+    "/api/workloads/{uid}/metrics",
     # Nothing runs here, so there are no pods.
     f"{SAFE}/{{name}}/pods/{{podId}}/logs",
     f"{SAFE}/{{name}}/pods/{{podId}}/containers",

@@ -3,8 +3,19 @@
 from stoker.api import pages
 from stoker.api.endpoint import Endpoint, endpoints_of
 from stoker.api.lens import clusters as lens_clusters
+from stoker.api.lens import series as lens_series
 from stoker.api.lens import workloads as lens_workloads
-from stoker.api.native import credentials, departments, explain, fleet, installation, sessions, users, workspaces
+from stoker.api.native import (
+    credentials,
+    departments,
+    explain,
+    fleet,
+    installation,
+    measurements,
+    sessions,
+    users,
+    workspaces,
+)
 from stoker.api.native import workloads as native_workloads
 from stoker.api.runai import token
 from stoker.api.safe import pods, workloads
@@ -14,10 +25,12 @@ ENDPOINTS: list[Endpoint] = endpoints_of(
         workloads,
         pods,
         lens_workloads,
+        lens_series,
         lens_clusters,
         native_workloads,
         explain,
         fleet,
+        measurements,
         sessions,
         users,
         departments,

@@ -25,6 +25,7 @@ from stoker.store import open_store
 from stoker.store import secrets as kept_secrets
 from stoker.store.base import Store
 from stoker.store.signal import Signal
+from stoker.telemetry.stored import StoredSeries
 
 SIGNING_KEY = "token signing key"
 
@@ -67,7 +68,7 @@ async def installed(
         context = Context(store, clock, randomness, settings, signing_key, signal)
         await prepare(context)
         admin_key_file = await ensure_admin_key(context, data_dir)
-        services = build_services(context, fleet)
+        services = build_services(context, fleet, StoredSeries(store))
         async with fleet.running(data_dir), working(forget_forever(store, settings, clock)):
             yield Installation(store, services, Api(ENDPOINTS, services, Metrics()), admin_key_file)
     finally:

@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from stoker.domain.clock import Clock
 from stoker.domain.reach import Reach
+from stoker.domain.series import Series
 from stoker.domain.settings import Settings
 from stoker.services.applications import Applications
 from stoker.services.authentication import Authentication
@@ -17,6 +18,7 @@ from stoker.services.inside import Inside
 from stoker.services.keys import Keys
 from stoker.services.live import Live
 from stoker.services.logs import Logs
+from stoker.services.measurements import Measurements
 from stoker.services.monitoring import Monitoring
 from stoker.services.passwords import Passwords
 from stoker.services.totals import Totals
@@ -48,10 +50,12 @@ class Services(Struct, frozen=True):
     live: Live
     totals: Totals
     training: Training
+    measurements: Measurements
 
 
-def build_services(context: Context, reach: Reach) -> Services:
+def build_services(context: Context, reach: Reach, series: Series) -> Services:
     passwords = Passwords()
+    training = Training(context)
     return Services(
         settings=context.settings,
         clock=context.clock,
@@ -72,5 +76,6 @@ def build_services(context: Context, reach: Reach) -> Services:
         monitoring=Monitoring(context),
         live=Live(context),
         totals=Totals(context),
-        training=Training(context),
+        training=training,
+        measurements=Measurements(context, series, training),
     )

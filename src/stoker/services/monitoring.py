@@ -1,6 +1,6 @@
 """The workloads of the whole fleet, for whoever is let in to watch it."""
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from stoker.domain.errors import not_found
 from stoker.domain.identity import Cluster
@@ -42,10 +42,15 @@ class Monitoring:
             workload = watched(transaction, ref, cluster)
             if workload is None:
                 return None
-            carried = pods.of_attempt(transaction, workload.uid, workload.attempt) if workload.attempt else []
-            return WatchedDetail(workload, carriers(carried, workload.replicas))
+            carried = pods.of_attempt(transaction, workload.uid, workload.attempt)
+            gpus = monitoring.held_gpus(transaction, [workload.uid]).get(workload.uid, {})
+            return WatchedDetail(structs.replace(workload, gpus=gpus), carriers(carried, workload.replicas))
 
         return await self._context.store.peek(read)
+
+    async def identify(self, ref: str, cluster: str = "") -> Watched | None:
+        """The same without its pods and GPUs."""
+        return await self._context.store.peek(lambda tx: watched(tx, ref, cluster))
 
     async def hierarchy(self, ref: str, cluster: str = "") -> Branch | None:
         """A workload and all that it owns, down to the pods."""
@@ -78,6 +83,7 @@ def cluster_id(transaction: Transaction, cluster: str) -> str:
 
 
 def watched(transaction: Transaction, ref: str, cluster: str) -> Watched | None:
+    """A workload without its GPUs, if it is on the cluster that is named."""
     wanted = cluster_id(transaction, cluster)
     found = monitoring.find(transaction, ref)
     return None if found is None or (wanted and found.cluster_id != wanted) else found

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 from stoker.domain.errors import not_found
 from stoker.domain.points import Points
+from stoker.domain.series import Point
 from stoker.domain.training import TrainingPoint
 from stoker.services.context import Context
 from stoker.store import training, workload_list
@@ -25,6 +26,18 @@ class Training:
         found = await self._read(ref, start, end)
         for first in range(0, len(found), AT_ONCE):
             yield list(found.rows(first, first + AT_ONCE))
+
+    async def values(self, uid: str, metric: str, start: int, end: int) -> list[Point]:
+        """One metric of a range, by time."""
+
+        def query(transaction: Transaction) -> list[Point]:
+            found = training.points(transaction, uid, start, end)
+            if metric not in found.names:
+                return []
+            of_it = found.metric == found.names.index(metric)
+            return list(zip(found.value[of_it].tolist(), found.at[of_it].tolist(), strict=True))
+
+        return await self._context.store.read(query)
 
     async def _read(self, ref: str, start: int, end: int) -> Points:
         def query(transaction: Transaction) -> Points:

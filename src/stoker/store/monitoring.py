@@ -2,6 +2,7 @@
 either walks the index of its order or gathers what is alike and sorts it, whichever touches fewer rows."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 from stoker.domain.listing import Listing, Window
 from stoker.domain.monitoring import Facets, Watched, WatchedQuery
@@ -102,11 +103,9 @@ ORDER BY node, device, from_at
 
 
 def find(transaction: Transaction, ref: str) -> Watched | None:
-    """A workload with the GPUs it holds, by uid or slug; None when it is absent or deleted."""
+    """A workload without its GPUs, by uid or slug; None when it is absent or deleted."""
     row = transaction.one(BY_REF, {"ref": ref})
-    if row is None:
-        return None
-    return _with_gpus(transaction, [row])[0]
+    return _built(row, _engines(transaction), {}) if row else None
 
 
 def browse(transaction: Transaction, query: WatchedQuery, cluster_id: str, window: Window) -> Listing[Watched]:
@@ -126,7 +125,21 @@ def browse(transaction: Transaction, query: WatchedQuery, cluster_id: str, windo
         """,
         params,
     )
-    return Listing(_with_gpus(transaction, rows), total)
+    # Only what asked for GPUs and was placed once can hold any.
+    gpus = held_gpus(transaction, [row[0] for row in rows if row[10] and row[6]])
+    engines = _engines(transaction)
+    return Listing([_built(row, engines, gpus.get(row[0], {})) for row in rows], total)
+
+
+def held_gpus(transaction: Transaction, uids: Sequence[str]) -> dict[str, dict[str, int]]:
+    """Milli-GPUs by workload and model: what is held now, and of what has ended what its last attempt held."""
+    if not uids:
+        return {}
+    params = {f"uid_{number}": uid for number, uid in enumerate(uids)}
+    found: dict[str, dict[str, int]] = defaultdict(dict)
+    for uid, model, held in transaction.all(GPUS.format(uids=", ".join(f":{name}" for name in params)), params):
+        found[uid][model] = int(held)
+    return found
 
 
 def facets(transaction: Transaction, cluster_id: str) -> Facets:
@@ -194,17 +207,8 @@ def _gathered(query: WatchedQuery, cluster_id: str) -> str:
     return "FROM workload " + where("workload.deleted_at IS NULL", NAMED, *_alike("workload", query, cluster_id))
 
 
-def _with_gpus(transaction: Transaction, rows: list[Row]) -> list[Watched]:
-    """The rows as workloads; those that asked for GPUs and were placed once have what they hold."""
-    holders = [row[0] for row in rows if row[10] and row[6]]
-    gpus: dict[str, dict[str, int]] = defaultdict(dict)
-    if holders:
-        params = {f"uid_{number}": uid for number, uid in enumerate(holders)}
-        sql = GPUS.format(uids=", ".join(f":{name}" for name in params))
-        for uid, model, held in transaction.all(sql, params):
-            gpus[uid][model] = int(held)
-    engines = {cluster.id: cluster.engine for cluster in clusters.every(transaction)}
-    return [_built(row, engines, gpus.get(row[0], {})) for row in rows]
+def _engines(transaction: Transaction) -> dict[str, str]:
+    return {cluster.id: cluster.engine for cluster in clusters.every(transaction)}
 
 
 def _built(row: Row, engines: dict[str, str], gpus: dict[str, int]) -> Watched:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
 import httpx
+import numpy as np
 from msgspec import structs
 from tests.api.lab import How
 from tests.contract.safe.lab import QueueLab
@@ -15,10 +16,15 @@ from stoker.domain.identity import Cluster
 from stoker.domain.lifecycle import Placed, PodsEnded, PodsUp
 from stoker.domain.live import Consumer, GpuColumns, NodeNow, Overview, Part, SourceState
 from stoker.domain.names import new_uuid
+from stoker.domain.node import Device, Node
+from stoker.domain.readings import Metric
 from stoker.domain.resources import MILLI, Resources
+from stoker.domain.training import Measured
 from stoker.domain.workload import Pod, PodPhase
-from stoker.store import clusters, live_views, pods
+from stoker.store import clusters, live_views, pods, samples, training
 from stoker.store.base import Transaction
+from stoker.telemetry import roster
+from stoker.telemetry.chunks import encode_tick
 
 MODEL = "AMD Instinct MI300X OAM"
 LENS = ("/api/workloads", "/api/workloadMetadata", "/api/clusters")
@@ -101,6 +107,29 @@ class LensLab(QueueLab):
         self.clock.advance(seconds=seconds)
         self.release(*self.pods(ref))
         self.go(ref, lambda at: PodsEnded(at, success, "over"))
+
+    def sample(self, at: int, gpus: Mapping[str, Sequence[Mapping[Metric, float]]]) -> None:
+        """What the GPUs of these nodes said at a moment, as a sampler keeps it; each has 100 GiB."""
+        nodes = [
+            Node(name, 1, 1, tuple(Device(number, "", MODEL, 100 * 2**30) for number in range(len(values))))
+            for name, values in gpus.items()
+        ]
+        rows = [values for name in sorted(gpus) for values in gpus[name]]
+        columns = {metric: np.array([row.get(metric, np.nan) for row in rows]) for metric in Metric}
+
+        def change(transaction: Transaction) -> None:
+            cluster = clusters.find(transaction, "local")
+            assert cluster is not None
+            number = samples.roster_for(transaction, cluster.id, roster.encode(roster.roster_of(nodes)), len(rows), at)
+            samples.add_tick(transaction, cluster.id, at, number, encode_tick(columns))
+
+        self.run(self.installation.store.write(change))
+
+    def train(self, ref: str, *said: Measured) -> None:
+        """What the training code printed."""
+        workload = self.inside(ref)
+        batch = training.Batch(workload.uid, "pod", workload.attempt, said)
+        self.run(self.installation.store.write(lambda tx: training.add(tx, [batch])))
 
     def add_cluster(self, name: str, engine: str) -> Cluster:
         cluster = Cluster(new_uuid(), name, engine, "", self.clock.now())

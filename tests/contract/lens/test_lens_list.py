@@ -257,7 +257,7 @@ def test_a_workload_of_another_cluster_is_not_found_there(lab: LensLab) -> None:
     assert lab.data("/api/workloads", cluster=cluster.id) == {"data": [], "total": 0}
 
 
-@pytest.mark.parametrize("path", ["", "/hierarchy"])
+@pytest.mark.parametrize("path", ["", "/hierarchy", "/metrics?start=1&end=2", "/trainingPerformance?start=1&end=2"])
 def test_an_unknown_uid_is_not_found_in_the_words_of_the_document(lab: LensLab, path: str) -> None:
     answer = lab.get(f"/api/workloads/invalid-uid{path}")
     expected = {
