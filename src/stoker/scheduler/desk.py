@@ -152,9 +152,9 @@ class Desk:
         if self.later is self.now:
             self.later = self.now.copy()
         self.leaving.setdefault(placed.workspace_id, set()).add(placed.uid)
-        for name, device in pods_of(placed):
+        for name, device, size in pods_of(placed):
             if name in self.later.rooms:
-                self.later.set_room(name, give(self.later.rooms[name], placed.each, device))
+                self.later.set_room(name, give(self.later.rooms[name], size, device))
                 self.leavers.setdefault(name, set()).add(placed.uid)
 
     def _next(self) -> int:

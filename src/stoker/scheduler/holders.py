@@ -7,7 +7,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 
 from stoker.domain.identity import Quota
-from stoker.domain.resources import Resources
+from stoker.domain.resources import NONE, Resources
 from stoker.scheduler.accounts import Account, borrows
 from stoker.scheduler.room import UNKNOWN
 from stoker.scheduler.snapshot import Placed, Queue, Snapshot
@@ -21,13 +21,14 @@ NO_QUEUE = Queue(0, "")
 
 
 def held_by(placed: Placed) -> Resources:
-    return placed.each * len(placed.nodes)
+    return sum(placed.sizes, NONE) if placed.sizes else placed.each * len(placed.nodes)
 
 
-def pods_of(placed: Placed) -> Iterator[tuple[str, int]]:
-    """The node of each pod and the device it shares."""
-    devices = placed.devices or (UNKNOWN,) * len(placed.nodes)
-    return zip(placed.nodes, devices, strict=True)
+def pods_of(placed: Placed) -> Iterator[tuple[str, int, Resources]]:
+    """The node of each pod, the device it shares, and what it holds."""
+    pods = len(placed.nodes)
+    devices = placed.devices or (UNKNOWN,) * pods
+    return zip(placed.nodes, devices, placed.sizes or (placed.each,) * pods, strict=True)
 
 
 def offer_of(placed: Placed) -> Offer:

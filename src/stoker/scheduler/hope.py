@@ -44,7 +44,7 @@ class Hope:
 
     def _emptied(self, name: str, room: Room) -> Room:
         for _, placed, _ in self.on(name):
-            for node, device in pods_of(placed):
+            for node, device, size in pods_of(placed):
                 if node == name:
-                    room = give(room, placed.each, device)
+                    room = give(room, size, device)
         return room

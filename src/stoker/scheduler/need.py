@@ -37,18 +37,18 @@ class Need:
     def without(self, placed: Placed) -> bool:
         """Think a workload away; whether that could be of any use."""
         useful = False
-        for name, device in pods_of(placed):
+        for name, device, size in pods_of(placed):
             if self._is_useful(name):
                 room = self._room(name)
-                self._set(name, room, give(room, placed.each, device))
+                self._set(name, room, give(room, size, device))
                 useful = True
         return useful
 
     def put_back(self, placed: Placed) -> None:
-        for name, device in pods_of(placed):
+        for name, device, size in pods_of(placed):
             if self._is_useful(name):
                 room = self._room(name)
-                self._set(name, room, take_on(room, placed.each, device))
+                self._set(name, room, take_on(room, size, device))
 
     def useful_nodes(self, most: int) -> list[str] | None:
         """The nodes where leaving helps; None when there are more than so many."""

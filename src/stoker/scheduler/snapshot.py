@@ -61,6 +61,8 @@ class Placed(Struct, frozen=True, kw_only=True):
     """Its pods are on their way out: the room will be free, but is not yet."""
     devices: tuple[int, ...] = ()
     """For a part of a GPU: the index of the device that each pod shares."""
+    sizes: tuple[Resources, ...] = ()
+    """What each pod holds, where not all of them hold `each`: while pods are replaced by larger or smaller ones."""
 
 
 class Queue(Struct, frozen=True):

@@ -6,6 +6,7 @@ from stoker.domain.node import Node
 from stoker.domain.placement import UnderWay, by_node, free_devices, holders, missing_ranks
 from stoker.domain.resources import MILLI, Resources
 from stoker.domain.workload import Phase, Pod, Workload
+from stoker.scheduler.room import UNKNOWN
 from stoker.scheduler.snapshot import NodeRoom, Placed, Queue, Snapshot, Waiting
 
 
@@ -34,12 +35,14 @@ def snapshot(cluster: UnderWay, now: int) -> Snapshot:
 def _room(node: Node, held: Sequence[Pod]) -> NodeRoom:
     used = sum((pod.resources for pod in held), Resources())
     free = free_devices(node, held)
+    shared = sorted((milli, index) for index, milli in free.items() if 0 < milli < MILLI)
     return NodeRoom(
         name=node.name,
         cpu_milli=max(0, node.cpu_milli - used.cpu_milli),
         memory_bytes=max(0, node.memory_bytes - used.memory_bytes),
         whole_gpus=sum(1 for milli in free.values() if milli == MILLI),
-        shared_gpus=tuple(sorted(milli for milli in free.values() if 0 < milli < MILLI)),
+        shared_gpus=tuple(milli for milli, _ in shared),
+        shared_on=tuple(index for _, index in shared),
         total=node.capacity,
         usable=node.ready and not node.fault and not node.cordoned,
         pool=node.pool,
@@ -77,6 +80,12 @@ def _placed(workload: Workload, held: Sequence[Pod]) -> Placed:
         placed_at=min(pod.created_at for pod in held),
         nodes=tuple(pod.node for pod in held),
         each=held[0].resources,
+        sizes=() if len({pod.resources for pod in held}) == 1 else tuple(pod.resources for pod in held),
         preemptible=workload.preemptible,
         leaving=workload.phase.leaving or workload.then is not None,
+        devices=tuple(_shared_device(pod) for pod in held),
     )
+
+
+def _shared_device(pod: Pod) -> int:
+    return pod.devices[0] if pod.devices and pod.resources.gpu_milli < MILLI else UNKNOWN
