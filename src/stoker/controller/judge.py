@@ -125,9 +125,31 @@ def _keeping(workload: Workload, pods: Sequence[Pod], alive: Sequence[Pod], now:
     settled = len(up) == workload.spec.replicas == sum(not pod.phase.ended for pod in pods)
     if settled and workload.phase is not Phase.RUNNING:
         return PodsUp(now)
-    if len(up) < workload.spec.replicas and workload.phase is Phase.RUNNING:
-        return PodsShort(now, f"{len(up)} of {workload.spec.replicas} pods are up")
+    if len(up) == workload.spec.replicas:
+        return None
+    message = _shortage(workload, pods, len(up))
+    if workload.phase is Phase.RUNNING or (message and message != workload.message):
+        return PodsShort(now, message or f"{len(up)} of {workload.spec.replicas} pods are up")
     return None
+
+
+def _shortage(workload: Workload, pods: Sequence[Pod], up: int) -> str:
+    """What keeps pods from staying up; empty when they have only not come up yet."""
+    fallen = [
+        pod
+        for pod in latest(pods, workload.revision)
+        if not pod.ready and not pod.phase.ended and pod.message and pod.started_at is not None
+    ]
+    if not fallen:
+        return ""
+    pod = max(fallen, key=lambda pod: pod.restarts)
+    what = "the new revision does not stay up" if workload.phase is Phase.UPDATING else "not all pods stay up"
+    count = f"{up} of {workload.spec.replicas} up"
+    return f"{what} ({count}): pod {pod.name}, restarted {_times(pod.restarts)}: {pod.message}"
+
+
+def _times(count: int) -> str:
+    return f"{count} time" if count == 1 else f"{count} times"
 
 
 def why(pod: Pod) -> str:

@@ -25,10 +25,25 @@ class PodsUp(Struct, frozen=True):
 
 
 class PodsShort(Struct, frozen=True):
-    """Some of the pods that should be up are not."""
+    """Some of the pods that should be up are not; said again when there is something new to say about it."""
 
     at: int
     message: str
+
+
+class StartDelayed(Struct, frozen=True):
+    """The engine cannot start its pods now, and is asked again."""
+
+    at: int
+    message: str
+
+
+class StartRefused(Struct, frozen=True):
+    """The engine will never start these pods. `left` run all the same."""
+
+    at: int
+    message: str
+    left: bool = False
 
 
 class PodsEnded(Struct, frozen=True):
@@ -106,6 +121,8 @@ Event = (
     Placed
     | PodsUp
     | PodsShort
+    | StartDelayed
+    | StartRefused
     | PodsEnded
     | PodsLost
     | PodsGone
@@ -147,6 +164,12 @@ def transition(workload: Workload, event: Event) -> Change | None:
         case PodsShort() if phase is Phase.RUNNING:
             words = structs.replace(_to(workload, Phase.DEGRADED, event.at), message=event.message)
             return _with(words, ConditionType.RUNNING, "Degraded", event.message, event.at)
+        case PodsShort() if holds_pods and phase is not Phase.UNKNOWN:
+            return _told(workload, "PodsNotUp", event)
+        case StartDelayed() if holds_pods:
+            return _told(workload, "StartDelayed", event)
+        case StartRefused() if holds_pods:
+            return _refused(workload, event)
         case PodsEnded() if holds_pods:
             return _ended(workload, event)
         case PodsLost() if holds_pods:
@@ -255,6 +278,25 @@ def _running(workload: Workload, event: PodsUp) -> Change:
         message="",
     )
     return _with(changed, ConditionType.RUNNING, "PodsRunning", "every pod runs", event.at)
+
+
+def _told(workload: Workload, reason: str, event: PodsShort | StartDelayed | StartRefused) -> Change | None:
+    """It stays as it is, and says why; the same words are not said twice."""
+    if event.message == workload.message:
+        return None
+    kinds = {Phase.INITIALIZING: ConditionType.QUEUED, Phase.UPDATING: ConditionType.UPDATING}
+    worded = structs.replace(workload, message=event.message, version=workload.version + 1)
+    return _with(worded, kinds.get(workload.phase, ConditionType.RUNNING), reason, event.message, event.at)
+
+
+def _refused(workload: Workload, event: StartRefused) -> Change | None:
+    """To try again would be refused again. What rolls keeps the pods that are up."""
+    if not event.left:
+        return _final(workload, Phase.FAILED, "StartRefused", event.message, event.at)
+    if workload.kind.rolls:
+        return _told(workload, "StartRefused", event)
+    leaving = structs.replace(_to(workload, Phase.TERMINATING, event.at), then=Phase.FAILED, message=event.message)
+    return _with(leaving, ConditionType.RUNNING, "StartRefused", event.message, event.at)
 
 
 def _ended(workload: Workload, event: PodsEnded) -> Change:

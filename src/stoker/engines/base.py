@@ -10,10 +10,14 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from stoker.domain.errors import ErrorCode
 from stoker.domain.node import Node
 from stoker.domain.reach import LogLine, Terminal
 from stoker.domain.resources import Resources
 from stoker.domain.workload import Kind, PodPhase, Service
+
+FOR_GOOD = frozenset({ErrorCode.BAD_REQUEST, ErrorCode.NOT_ALLOWED, ErrorCode.TOO_LARGE, ErrorCode.NEVER_FITS})
+"""Refusals of an engine that no waiting changes."""
 
 
 class Capabilities(Struct, frozen=True):
@@ -107,7 +111,8 @@ class Engine(Protocol):
         ...
 
     async def apply(self, order: Order) -> None:
-        """Make these pods exist. Pods that exist already at this revision are left alone."""
+        """Make these pods exist. Pods that exist already at this revision are left alone. A refusal with a code in
+        `FOR_GOOD` says that it will never do so; after any other it is asked again."""
         ...
 
     async def remove(self, workload_uid: str, attempt: int, grace_seconds: float) -> frozenset[str]:

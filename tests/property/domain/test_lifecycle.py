@@ -35,6 +35,8 @@ def event_at(at: int) -> st.SearchStrategy[Event]:
         st.just(events.Placed(at)),
         st.just(events.PodsUp(at)),
         st.just(events.PodsShort(at, "1 of 2 pods are up")),
+        st.just(events.StartDelayed(at, "the engine is down")),
+        st.builds(events.StartRefused, st.just(at), st.just("no such image"), left),
         st.builds(events.PodsEnded, st.just(at), st.booleans(), st.just("ended"), left),
         st.builds(events.PodsLost, st.just(at), st.just("lost"), left),
         st.just(events.PodsGone(at)),

@@ -151,7 +151,8 @@ class Pod:
         if self.lost:
             return LOST
         if self._state.get("phase") == "waiting":
-            return f"{_end_words(self._state) or 'The command ended.'} It starts again soon."
+            wait = (int(self._state["again_at"]) - int(self._state["since"])) / 1000
+            return f"{_end_words(self._state) or 'The command ended.'} It starts again in {wait:.0f} s."
         return ""
 
     def _fields(self, name: str) -> dict[str, str] | None:
