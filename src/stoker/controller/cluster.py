@@ -5,23 +5,25 @@ Three things wake it: a change that someone wrote, a report of the engine, and t
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 from stoker.controller.effects import GRACE_SECONDS
 from stoker.controller.lease import LeaseLostError
 from stoker.controller.logs import LogCollector
-from stoker.controller.observe import record_missing, record_nodes, record_pods
+from stoker.controller.observe import parts, record, record_rest
 from stoker.controller.queue import QueueLoop
 from stoker.controller.reconcile import Reconciler
+from stoker.controller.settle import Settled, read_states, settle
 from stoker.domain.clock import Clock
 from stoker.domain.errors import StokerError
 from stoker.domain.names import Randomness
 from stoker.domain.workload import Phase
-from stoker.engines.base import Engine, Everything, Observation
+from stoker.engines.base import Changes, Engine, Everything, Observation
 from stoker.engines.failpoints import failpoint
-from stoker.store import changes, pods, workloads
+from stoker.store import changes, workloads
 from stoker.store.base import Store, Transaction
+from stoker.store.changes import ChangeRow
 from stoker.store.signal import Signal
 
 IDLE_SECONDS = 30.0
@@ -35,6 +37,8 @@ REST = 4.0
 """After a round of planning the queue rests so many times as long as it took, so that it never takes all there is:
 a round over thousands is long, and everything that happens asks for one."""
 LONGEST_REST_SECONDS = 1.0
+PODS_AT_ONCE = 200
+"""So many pods of a report are written down together, so that nobody waits for long."""
 
 log = logging.getLogger("stoker.controller")
 
@@ -59,8 +63,7 @@ class ClusterController:
         self._observed = asyncio.Event()
         self._queue = QueueLoop(store, cluster_id, clock, randomness)
         self._logs = LogCollector(store, engine, clock, log_limit_bytes)
-        self._reconciler = Reconciler(store, engine, clock, self._logs, signal, randomness)
-        self._queue_at: int | None = None
+        self._reconciler = Reconciler(store, engine, cluster_id, clock, self._logs, randomness, self._moved)
         self._changes: changes.Cursor | None = None
 
     async def run(self) -> None:
@@ -68,6 +71,13 @@ class ClusterController:
             for loop in (self._observe, self._follow_changes, self._plan, self._ring, self._logs.run):
                 group.create_task(self._forever(loop))
             group.create_task(self._reconciler.run())
+
+    def _moved(self, uids: Iterable[str]) -> None:
+        """These workloads, or their pods, are no longer as they were."""
+        for uid in uids:
+            self._queue.note(uid)
+        self._queue_due.set()
+        self._signal.notify()
 
     async def _forever(self, loop: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """A loop that fails is begun again; nothing it does depends on what it remembered."""
@@ -84,25 +94,17 @@ class ClusterController:
 
     async def _observe(self) -> None:
         async for report in self._engine.observe():
-            touched = await self._store.write(lambda tx, r=report: self._record(tx, r))
+            self._note_pods(report)
+            touched, settled = await self._record(report)
             if report.pods:
                 failpoint("controller.observed")
-            self._note_pods(report)
-            await self._reconciler.touch(*touched)
-            await self._end_strays(report)
+            if isinstance(report, Everything):
+                self._queue.forget()
+            self._reconciler.take(settled)
+            self._reconciler.touch(touched)
+            self._moved(touched.union(each.state.workload.uid for each in settled))
             self._observed.set()
-            self._queue_due.set()
-            self._signal.notify()
-
-    async def _end_strays(self, report: Observation) -> None:
-        """End pods of workloads that the store does not know: it was put back to an earlier day."""
-        if not isinstance(report, Everything):
-            return
-        running = {(pod.workload_uid, pod.attempt) for pod in report.pods if pod.workload_uid and not pod.phase.ended}
-        for uid, attempt in sorted(running):
-            if await self._store.peek(lambda tx, u=uid: workloads.find(tx, u)) is None:
-                log.warning("pods of a workload that is not known (%s) are ended", uid)
-                await self._engine.remove(uid, attempt, GRACE_SECONDS)
+            await self._end_strays(report)
 
     def _note_pods(self, report: Observation) -> None:
         if isinstance(report, Everything):
@@ -111,23 +113,51 @@ class ClusterController:
         self._reconciler.had |= {pod.uid for pod in report.pods}
         self._reconciler.had -= set(report.gone)
 
-    def _record(self, transaction: Transaction, report: Observation) -> set[str]:
+    async def _record(self, report: Observation) -> tuple[set[str], list[Settled]]:
+        """Write a report down, and what follows from it. Gives workloads that are to be looked at, and settled ones."""
         now = self._clock.now()
-        record_nodes(transaction, self._cluster_id, report, now)
-        touched = record_pods(transaction, report.pods, now)
+        touched: set[str] = set()
+        settled: list[Settled] = []
+        for part in parts(report, PODS_AT_ONCE):
+            settled += await self._record_part(part, now)
         if isinstance(report, Everything):
-            there = {pod.uid for pod in report.pods}
-            held = pods.held(transaction, self._cluster_id)
-            begun = [pod for pod in held if pod.uid not in there and pod.started_at is not None]
-            touched |= record_missing(transaction, begun, now, "it was gone when contact came back")
-            touched |= {pod.workload_uid for pod in report.pods if pod.workload_uid}
-            return touched | {workload.uid for workload in workloads.active(transaction, self._cluster_id)}
-        known = (pods.get(transaction, uid) for uid in report.gone)
-        gone = [pod for pod in known if pod is not None and not pod.phase.ended]
-        return touched | record_missing(transaction, gone, now, "it is gone from its node")
+            touched = await self._store.write(lambda tx: record_rest(tx, self._cluster_id, report, now))
+        return touched, settled
+
+    async def _record_part(self, part: Changes, now: int) -> list[Settled]:
+        """One thing that cannot be written down keeps no other from it."""
+        try:
+            return await self._store.write(lambda tx: self._record_and_settle(tx, part, now))
+        except StokerError:
+            raise
+        except Exception:
+            alone = list(parts(part, 1))
+            if len(alone) == 1:
+                log.exception("what the engine of cluster %s reports is passed over: %s", self._cluster_id, part)
+                return []
+        return [each for one in alone for each in await self._record_part(one, now)]
+
+    def _record_and_settle(self, transaction: Transaction, part: Changes, now: int) -> list[Settled]:
+        touched = record(transaction, self._cluster_id, part, now)
+        return settle(transaction, read_states(transaction, self._cluster_id, touched), self._reconciler.had, now)
+
+    async def _end_strays(self, report: Observation) -> None:
+        """End pods of workloads that the store does not know: it was put back to an earlier day."""
+        if not isinstance(report, Everything):
+            return
+        running = {(pod.workload_uid, pod.attempt) for pod in report.pods if pod.workload_uid and not pod.phase.ended}
+        known = await self._store.read(lambda tx: workloads.versions(tx, {uid for uid, _ in running}))
+        for uid, attempt in sorted(running):
+            if uid not in known:
+                log.warning("pods of a workload that is not known (%s) are ended", uid)
+                try:
+                    await self._engine.remove(uid, attempt, GRACE_SECONDS)
+                except StokerError as error:
+                    log.warning("they could not be ended: %s", error.message)
 
     async def _follow_changes(self) -> None:
-        """Touch what was changed by anyone: a stop, an edit, a new workload."""
+        """Take up what was changed by anyone: a stop, an edit, a new workload."""
+        await self._observed.wait()
         with self._signal.listening() as listener:
             if self._changes is None:
                 self._changes = changes.Cursor(max(0, await self._store.peek(changes.last) - LOOK_BACK))
@@ -137,9 +167,19 @@ class ClusterController:
                 if not rows:
                     await listener.wait(CHANGES_SECONDS)
                     continue
-                moved = (row.workload_uid for row in rows if not Phase(row.phase).queued)
-                await self._reconciler.touch(*dict.fromkeys(moved))
-                self._queue_due.set()
+                await self._follow(rows)
+
+    async def _follow(self, rows: Sequence[ChangeRow]) -> None:
+        """What was settled here needs no second look."""
+        slugs = {row.workload_uid: row.slug for row in rows}
+        versions = await self._store.peek(lambda tx: workloads.versions(tx, slugs))
+        news = {uid: slug for uid, slug in slugs.items() if not self._reconciler.knows(uid, versions.get(uid, 0))}
+        for uid, slug in news.items():
+            self._queue.note(uid, slug)
+        if news:
+            acted_on = (row.workload_uid for row in rows if not Phase(row.phase).queued)
+            self._reconciler.touch(uid for uid in acted_on if uid in news)
+            self._queue_due.set()
 
     async def _plan(self) -> None:
         await self._observed.wait()
@@ -148,15 +188,16 @@ class ClusterController:
             began = now()
             outcome = await self._queue.round()
             rest = min(LONGEST_REST_SECONDS, REST * (now() - began))
-            await self._reconciler.touch(*outcome.touched)
-            if outcome.touched:
+            self._reconciler.begin(list(outcome.begun.values()))
+            self._reconciler.touch(outcome.touched)
+            if outcome.begun or outcome.touched:
                 self._signal.notify()
             await asyncio.sleep(rest)
             await self._wait(self._queue_due, self._seconds_until(outcome.again_at))
 
     async def _ring(self) -> None:
         while True:
-            await self._reconciler.touch(*self._reconciler.alarms.ring(self._clock.now()))
+            self._reconciler.touch(self._reconciler.alarms.ring(self._clock.now()))
             await asyncio.sleep(min(0.2, self._seconds_until(self._reconciler.alarms.next())))
 
     def _seconds_until(self, at: int | None) -> float:

@@ -8,28 +8,61 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from stoker.domain.lifecycle import Placed, transition
+from stoker.controller.settle import State
+from stoker.domain.lifecycle import Change, Placed, transition
 from stoker.domain.names import Randomness, new_uuid
 from stoker.domain.node import Node
-from stoker.domain.placement import free_devices, holders
+from stoker.domain.placement import free_devices
 from stoker.domain.resources import MILLI, Resources
 from stoker.domain.workload import Kind, Pod, Workload
-from stoker.store import nodes, pods, workloads
+from stoker.scheduler.view import View
+from stoker.store import pods, workloads
 from stoker.store.base import Transaction
 from stoker.store.pods import Allocation
 
 
-class Rooms(Struct, frozen=True):
-    """The nodes of a cluster and the pods that take up room on them; grows while a plan is written down."""
+class Room:
+    """Free GPUs of the nodes while a plan is written down: what is given out is no longer there for the next."""
 
-    cluster_id: str
-    nodes: Mapping[str, Node]
-    held: list[Pod]
+    def __init__(self, view: View) -> None:
+        self.nodes = view.nodes
+        self._view = view
+        self._free: dict[str, dict[int, int]] = {}
+
+    def take(self, places: Sequence[str], each: Resources) -> list[tuple[int, ...]] | None:
+        """Devices for one pod on each of these nodes; None, and nothing taken, when there are too few."""
+        taken: list[tuple[int, ...]] = []
+        for name in places:
+            devices = self._take_on(name, each)
+            if devices is None:
+                for place, given in zip(places, taken, strict=False):
+                    self._count(place, given, each, -1)
+                return None
+            taken.append(devices)
+        return taken
+
+    def _take_on(self, name: str, each: Resources) -> tuple[int, ...] | None:
+        node = self.nodes.get(name)
+        if node is None:
+            return None
+        if name not in self._free:
+            self._free[name] = free_devices(node, self._view.on_node(name))
+        devices = choose_devices(self._free[name], each)
+        if devices is not None:
+            self._count(name, devices, each, 1)
+        return devices
+
+    def _count(self, name: str, devices: Sequence[int], each: Resources, times: int) -> None:
+        for index in devices:
+            self._free[name][index] -= times * min(each.gpu_milli, MILLI)
 
 
-def read_rooms(transaction: Transaction, cluster_id: str) -> Rooms:
-    known = {node.name: node for node in nodes.of_cluster(transaction, cluster_id)}
-    return Rooms(cluster_id, known, holders(pods.held(transaction, cluster_id)))
+class Start(Struct, frozen=True):
+    """A workload as it was planned, the ranks that are to have pods, and a node for each."""
+
+    workload: Workload
+    ranks: Sequence[int]
+    nodes: Sequence[str]
 
 
 def pod_name(workload: Workload, rank: int) -> str:
@@ -42,55 +75,58 @@ def pod_name(workload: Workload, rank: int) -> str:
 
 
 def dispatch(
-    transaction: Transaction,
-    rooms: Rooms,
-    uid: str,
-    version: int,
-    ranks: Sequence[int],
-    places: Sequence[str],
-    at: int,
-    randomness: Randomness,
-) -> bool:
-    """Give the ranks of a workload their pods on these nodes; False when it is no longer as it was planned."""
-    workload = workloads.find(transaction, uid)
-    if workload is None or workload.version != version:
-        return False
-    change = transition(workload, Placed(at))
-    after = change.workload if change else workload
-    before = len(rooms.held)
-    for rank, name in zip(ranks, places, strict=True):
-        devices = choose_devices(rooms.nodes.get(name), rooms.held, after.spec.resources)
+    transaction: Transaction, cluster_id: str, room: Room, starts: Sequence[Start], at: int, randomness: Randomness
+) -> dict[str, State]:
+    """Give planned workloads their pods; those that are no longer as they were planned get none. Gives each that
+    begins an attempt as it is now."""
+    present = workloads.by_uid(transaction, [start.workload.uid for start in starts])
+    changes: list[tuple[Workload, Change]] = []
+    made: list[Pod] = []
+    begun: dict[str, State] = {}
+    for start in starts:
+        workload = present.get(start.workload.uid)
+        if workload is None or workload.version != start.workload.version:
+            continue
+        devices = room.take(start.nodes, workload.spec.resources)
         if devices is None:
-            del rooms.held[before:]
-            return False
-        pod = Pod(
+            continue
+        change = transition(workload, Placed(at))
+        after = change.workload if change else workload
+        changes += [(workload, change)] if change else []
+        given = _pods(after, start, devices, at, randomness)
+        made += given
+        begun[after.uid] = State(after, given if change else ())
+    workloads.apply_all(transaction, changes)
+    pods.add(transaction, cluster_id, made)
+    held = [each for pod in made if pod.devices for each in allocations(pod, room.nodes[pod.node], at)]
+    pods.allocate(transaction, cluster_id, held)
+    return begun
+
+
+def _pods(
+    workload: Workload, start: Start, devices: Sequence[tuple[int, ...]], at: int, randomness: Randomness
+) -> list[Pod]:
+    return [
+        Pod(
             uid=new_uuid(randomness),
-            workload_uid=uid,
-            name=pod_name(after, rank),
-            attempt=after.attempt,
-            revision=after.revision,
+            workload_uid=workload.uid,
+            name=pod_name(workload, rank),
+            attempt=workload.attempt,
+            revision=workload.revision,
             rank=rank,
-            node=name,
-            resources=after.spec.resources,
-            devices=devices,
+            node=node,
+            resources=workload.spec.resources,
+            devices=given,
             created_at=at,
         )
-        rooms.held.append(pod)
-    if change is not None:
-        workloads.apply(transaction, workload, change)
-    for pod in rooms.held[before:]:
-        pods.add(transaction, rooms.cluster_id, pod)
-        pods.allocate(transaction, rooms.cluster_id, allocations(pod, rooms.nodes[pod.node], at))
-    return True
+        for rank, node, given in zip(start.ranks, start.nodes, devices, strict=True)
+    ]
 
 
-def choose_devices(node: Node | None, held: Sequence[Pod], each: Resources) -> tuple[int, ...] | None:
-    """Free devices of the node for one pod; None when there are too few."""
-    if node is None:
-        return None
+def choose_devices(free: Mapping[int, int], each: Resources) -> tuple[int, ...] | None:
+    """Devices for one pod, of those with so many milli-GPUs free; None when there are too few."""
     if not each.gpu_milli:
         return ()
-    free = free_devices(node, [pod for pod in held if pod.node == node.name])
     if each.gpu_milli < MILLI:
         fitting = sorted((milli, index) for index, milli in free.items() if milli >= each.gpu_milli)
         return (fitting[0][1],) if fitting else None
@@ -103,23 +139,22 @@ def succeed(
     transaction: Transaction, workload: Workload, followed: Sequence[Pod], at: int, randomness: Randomness
 ) -> None:
     """Pods of the present revision in the places of older ones; each holds its GPUs once the older one has gone."""
-    for old in followed:
-        pods.add(
-            transaction,
-            workload.cluster_id,
-            Pod(
-                uid=new_uuid(randomness),
-                workload_uid=workload.uid,
-                name=pod_name(workload, old.rank),
-                attempt=workload.attempt,
-                revision=workload.revision,
-                rank=old.rank,
-                node=old.node,
-                resources=workload.spec.resources,
-                devices=old.devices[: -(-workload.spec.resources.gpu_milli // MILLI)],
-                created_at=at,
-            ),
+    made = [
+        Pod(
+            uid=new_uuid(randomness),
+            workload_uid=workload.uid,
+            name=pod_name(workload, old.rank),
+            attempt=workload.attempt,
+            revision=workload.revision,
+            rank=old.rank,
+            node=old.node,
+            resources=workload.spec.resources,
+            devices=old.devices[: -(-workload.spec.resources.gpu_milli // MILLI)],
+            created_at=at,
         )
+        for old in followed
+    ]
+    pods.add(transaction, workload.cluster_id, made)
 
 
 def allocations(pod: Pod, node: Node | None, at: int) -> list[Allocation]:

@@ -1,146 +1,256 @@
-"""Brings one workload at a time to where its intent says it should be.
+"""Has engines do what the intent of workloads asks for.
 
-A workload that may need attention is `touched`; it is then judged until there is nothing left to do. Nothing
-depends on having seen every step: after a crash everything is touched once, and goes on from what is written.
+A workload that may need attention is `touched`; it is then settled, and an engine is asked for what is left to do.
+Nothing depends on having seen every step: after a crash everything is touched once, and goes on from what is written.
 """
 
 import asyncio
+import itertools
 import logging
-from collections.abc import Mapping, Sequence
-
-from msgspec import Struct
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from stoker.controller.alarms import Alarms
 from stoker.controller.dispatch import succeed
 from stoker.controller.effects import GRACE_SECONDS, order_of
-from stoker.controller.judge import End, Happened, LetGo, Start, Succeed, judge, next_look
+from stoker.controller.judge import End, LetGo, Start, Step, Succeed, judge, next_look
+from stoker.controller.lease import LeaseLostError
 from stoker.controller.logs import LogCollector
 from stoker.controller.observe import record_missing
+from stoker.controller.settle import Settled, State, happen, read_states, settle
 from stoker.domain.clock import Clock
 from stoker.domain.errors import ErrorCode, StokerError
-from stoker.domain.lifecycle import Event, transition
+from stoker.domain.lifecycle import Event, StartDelayed, StartRefused, transition
 from stoker.domain.names import Randomness
 from stoker.domain.node import Node
 from stoker.domain.workload import Pod, Workload
-from stoker.engines.base import Engine
+from stoker.engines.base import FOR_GOOD, Engine
 from stoker.engines.failpoints import failpoint
 from stoker.store import nodes, pods, workloads
 from stoker.store.base import Store, Transaction
-from stoker.store.signal import Signal
+from stoker.store.nodes import NOTHING_KNOWN, Known
 
 WORKERS = 16
-AGAIN_SECONDS = 2.0
+AT_ONCE = 256
+"""How many workloads are looked at together."""
+FIRST_PAUSE_SECONDS = 2.0
+LONGEST_PAUSE_SECONDS = 60.0
+REMEMBERED = 20_000
+"""Of so many workloads it is known which version was settled last."""
 
 log = logging.getLogger("stoker.controller")
 
 
-class State(Struct, frozen=True):
-    """A workload and the pods of its present attempt."""
-
-    workload: Workload
-    pods: Sequence[Pod]
-    nodes: Mapping[str, Node]
-
-
 class Reconciler:
     def __init__(
-        self, store: Store, engine: Engine, clock: Clock, logs: LogCollector, signal: Signal, randomness: Randomness
+        self,
+        store: Store,
+        engine: Engine,
+        cluster_id: str,
+        clock: Clock,
+        logs: LogCollector,
+        randomness: Randomness,
+        moved: Callable[[Iterable[str]], None],
     ) -> None:
         self._store = store
         self._engine = engine
+        self._cluster_id = cluster_id
         self._clock = clock
         self._logs = logs
-        self._signal = signal
         self._randomness = randomness
+        self._moved = moved
         self._touched: dict[str, None] = {}
         self._busy: set[str] = set()
-        self._work = asyncio.Condition()
+        self._due = asyncio.Event()
+        self._work: asyncio.Queue[Settled] = asyncio.Queue()
+        self._nodes: Known = NOTHING_KNOWN
         self._started: dict[str, tuple[int, int, frozenset[str]]] = {}
         self._ended: dict[str, int] = {}
+        self._refusals: dict[str, int] = {}
+        self._versions: dict[str, int] = {}
         self.alarms = Alarms()
         self.had: set[str] = set()
         """The pods the engine reports."""
 
-    async def touch(self, *uids: str) -> None:
+    def touch(self, uids: Iterable[str]) -> None:
         """These workloads may need attention."""
-        if uids:
-            async with self._work:
-                self._touched |= dict.fromkeys(uids)
-                self._work.notify(len(uids))
+        self._touched |= dict.fromkeys(uids)
+        if self._touched:
+            self._due.set()
+
+    def take(self, settled: Iterable[Settled]) -> None:
+        """Workloads that were just settled: have done what is left to do."""
+        now = self._clock.now()
+        for each in settled:
+            workload = each.state.workload
+            self.alarms.set(workload.uid, next_look(workload, now))
+            self._versions[workload.uid] = workload.version
+            if each.step is None:
+                continue
+            if workload.uid in self._busy:
+                self.touch([workload.uid])
+            else:
+                self._busy.add(workload.uid)
+                self._work.put_nowait(each)
+
+        for uid in list(itertools.islice(self._versions, max(0, len(self._versions) - REMEMBERED))):
+            del self._versions[uid]
+
+    def begin(self, states: Collection[State]) -> None:
+        """Workloads that were just given pods: have them run."""
+        now = self._clock.now()
+        whole = [state for state in states if state.pods]
+        self.take(Settled(state, True, judge(state.workload, state.pods, self.had, now)) for state in whole)
+        self.touch(state.workload.uid for state in states if not state.pods)
+
+    def knows(self, uid: str, version: int) -> bool:
+        """Whether this version of a workload was settled here."""
+        return self._versions.get(uid) == version
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
+            group.create_task(self._look())
             for _ in range(WORKERS):
                 group.create_task(self._serve())
 
-    async def _serve(self) -> None:
+    async def _look(self) -> None:
+        """Settle what was touched, many at a time."""
         while True:
-            async with self._work:
-                await self._work.wait_for(lambda: any(uid not in self._busy for uid in self._touched))
-                uid = next(uid for uid in self._touched if uid not in self._busy)
+            await self._due.wait()
+            self._due.clear()
+            free = [uid for uid in self._touched if uid not in self._busy]
+            uids = free[:AT_ONCE]
+            for uid in uids:
                 del self._touched[uid]
-                self._busy.add(uid)
+            if len(free) > len(uids):
+                self._due.set()
             try:
-                await self._settle(uid)
-            except StokerError as error:
-                log.warning("workload %s could not be brought on: %s", uid, error.message)
-                asyncio.get_running_loop().call_later(AGAIN_SECONDS, self._touch_later, uid)
-            except Exception:
-                log.exception("workload %s could not be brought on", uid)
-                asyncio.get_running_loop().call_later(AGAIN_SECONDS, self._touch_later, uid)
-            finally:
-                async with self._work:
-                    self._busy.discard(uid)
-                    self._work.notify()
+                self.take(await self._settle(uids))
+            except LeaseLostError:
+                raise
+            except Exception as error:
+                _complain(f"{len(uids)} workloads could not be looked at", error)
+                self._later(FIRST_PAUSE_SECONDS, uids)
 
-    def _touch_later(self, uid: str) -> None:
-        self._again = asyncio.ensure_future(self.touch(uid))
+    async def _settle(self, uids: Collection[str]) -> list[Settled]:
+        states, self._nodes = await self._store.read(
+            lambda tx: (
+                read_states(tx, self._cluster_id, uids),
+                nodes.known(tx, self._cluster_id, self._nodes),
+            )
+        )
+        now = self._clock.now()
+        settled, unsettled = [], []
+        for state in states:
+            changes, step = happen(state, self.had, now)
+            if changes:
+                unsettled.append(state.workload.uid)
+            else:
+                settled.append(Settled(state, False, step))
+        if unsettled:
+            settled += await self._store.write(
+                lambda tx: settle(tx, read_states(tx, self._cluster_id, unsettled), self.had, now)
+            )
+            self._moved(unsettled)
+        return settled
 
-    async def _settle(self, uid: str) -> None:
-        """Judge and act until nothing is left to do."""
+    async def _serve(self) -> None:
+        """Have done what is left to do, one workload at a time."""
         while True:
-            state = await self._store.read(lambda tx: _state(tx, uid))
-            if state is None:
-                return
-            now = self._clock.now()
-            workload = state.workload
-            self.alarms.set(uid, next_look(workload, now))
-            match judge(workload, state.pods, self.had, now):
-                case Happened(event):
-                    if not await self._store.write(lambda tx, e=event: _go_through(tx, uid, e)):
-                        return
-                    self._signal.notify()
-                case Start(wanted):
-                    if not await self._start(state, wanted):
-                        return
-                case Succeed(followed):
-                    await self._store.write(
-                        lambda tx, w=workload, f=followed, at=now: succeed(tx, w, f, at, self._randomness)
-                    )
-                case End(never_had):
-                    if not await self._end(workload, never_had):
-                        return
-                case LetGo():
-                    await self._let_go(workload)
-                    return
-                case None:
-                    return
+            settled = await self._work.get()
+            workload, step = settled.state.workload, settled.step
+            again = False
+            try:
+                if workload.uid not in self._touched:  # what was touched since is settled anew
+                    again = step is not None and await self._act(settled.state, step)
+                    self._refusals.pop(workload.uid, None)
+            except LeaseLostError:
+                raise
+            except Exception as error:
+                _complain(f"workload {workload.slug} could not be brought on", error)
+                refusals = self._refusals[workload.uid] = self._refusals.get(workload.uid, 0) + 1
+                self._later(min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** (refusals - 1)), [workload.uid])
+            finally:
+                self._busy.discard(workload.uid)
+                self.touch([workload.uid] if again else [])
+
+    def _later(self, seconds: float, uids: Collection[str]) -> None:
+        asyncio.get_running_loop().call_later(seconds, self.touch, uids)
+
+    async def _act(self, state: State, step: Step) -> bool:
+        """Take one step; True when the workload has to be settled again at once."""
+        workload = state.workload
+        match step:
+            case Start(wanted):
+                return await self._start(state, wanted)
+            case Succeed(followed):
+                at = self._clock.now()
+                await self._store.write(lambda tx: succeed(tx, workload, followed, at, self._randomness))
+                self._moved([workload.uid])
+                return True
+            case End(never_had):
+                return await self._end(workload, never_had)
+            case LetGo():
+                await self._let_go(state)
+                return False
+            case _:
+                return False
 
     async def _start(self, state: State, wanted: Sequence[Pod]) -> bool:
-        """Have the engine run these; True when others, that it will now never begin, are over with that."""
+        """Have the engine run these; True when something has come of it that is to be settled."""
         workload = state.workload
         version = (workload.attempt, workload.revision, frozenset(pod.uid for pod in wanted))
         if not wanted or self._started.get(workload.uid) == version:
             return False
-        await self._engine.apply(order_of(workload, wanted, state.nodes))
+        try:
+            await self._engine.apply(order_of(workload, wanted, await self._nodes_of(wanted)))
+        except StokerError as error:
+            if error.code in FOR_GOOD:
+                self._started[workload.uid] = version
+                await self._refused(state, wanted, error)
+                return True
+            await self._delayed(workload, wanted, error.message)
+            raise
+        except Exception:
+            await self._delayed(workload, wanted, "Something unexpected happened; the server's log has more.")
+            raise
         failpoint("controller.applied")
         self._started[workload.uid] = version
         left = [pod for pod in state.pods if not pod.phase.ended and pod.uid not in version[2] | self.had]
         never = [pod for pod in left if not await self._engine_has(pod)]
-        if never:
-            at = self._clock.now()
-            await self._store.write(lambda tx: record_missing(tx, never, at, "it was replaced before it began"))
-        return bool(never)
+        return await self._miss(workload, never, "it was replaced before it began")
+
+    async def _nodes_of(self, wanted: Iterable[Pod]) -> Mapping[str, Node]:
+        if any(pod.node not in self._nodes.nodes for pod in wanted):
+            self._nodes = await self._store.peek(lambda tx: nodes.known(tx, self._cluster_id, self._nodes))
+        return self._nodes.nodes
+
+    async def _delayed(self, workload: Workload, wanted: Sequence[Pod], reason: str) -> None:
+        """Say what keeps its pods from starting."""
+        message = f"its pods cannot be started yet: {reason}"
+        event = StartDelayed(self._clock.now(), message)
+
+        def change(transaction: Transaction) -> None:
+            pods.set_reason(transaction, [pod.uid for pod in wanted], message)
+            _go_through(transaction, workload, event)
+
+        await self._store.write(change)
+        self._moved([workload.uid])
+
+    async def _refused(self, state: State, wanted: Sequence[Pod], error: StokerError) -> None:
+        """The engine will never start these: what does not run all the same is over."""
+        alive = [pod for pod in state.pods if not pod.phase.ended]
+        left = {pod.uid for pod in alive if pod.uid in self.had or await self._engine_has(pod)}
+        message = f"its pods cannot be started: {error.message}"
+        event = StartRefused(self._clock.now(), message, bool(left))
+
+        def change(transaction: Transaction) -> None:
+            pods.set_reason(transaction, [pod.uid for pod in wanted if pod.uid not in left], message)
+            if not left:
+                record_missing(transaction, self._cluster_id, alive, event.at, message)
+            _go_through(transaction, state.workload, event)
+
+        await self._store.write(change)
+        self._moved([state.workload.uid])
 
     async def _engine_has(self, pod: Pod) -> bool:
         """Asks the engine itself: what it reports may be on its way."""
@@ -159,20 +269,29 @@ class Reconciler:
         there = await self._engine.remove(workload.uid, workload.attempt, GRACE_SECONDS)
         failpoint("controller.removed")
         self._ended[workload.uid] = workload.attempt
-        unknown = [pod for pod in never_had if pod.uid not in there]
-        if unknown:
-            at = self._clock.now()
-            await self._store.write(lambda tx: record_missing(tx, unknown, at, "it was ended before it began"))
-        return bool(unknown)
+        return await self._miss(
+            workload, [pod for pod in never_had if pod.uid not in there], "it was ended before it began"
+        )
 
-    async def _let_go(self, workload: Workload) -> None:
+    async def _miss(self, workload: Workload, never: Sequence[Pod], message: str) -> bool:
+        """Pods that the engine will never have are over."""
+        if not never:
+            return False
+        at = self._clock.now()
+        await self._store.write(lambda tx: record_missing(tx, self._cluster_id, never, at, message))
+        self._moved([workload.uid])
+        return True
+
+    async def _let_go(self, state: State) -> None:
         """Keep what its pods printed, of every attempt, and then let the engine forget them."""
+        workload, every = state.workload, state.pods
         self._started.pop(workload.uid, None)
         self._ended.pop(workload.uid, None)
         if workload.deleted_at is not None:
             failpoint("controller.discarding")
             await self._discard(workload)
-        every = await self._store.read(lambda tx: pods.of_workload(tx, workload.uid))
+        if workload.attempt > 1:
+            every = await self._store.read(lambda tx: pods.of_workload(tx, workload.uid))
         held = [pod for pod in every if pod.uid in self.had]
         if held:
             await self._logs.finish(held)
@@ -188,18 +307,17 @@ class Reconciler:
             log.warning("what workload %s left behind could not be removed: %s", workload.slug, error)
 
 
-def _state(transaction: Transaction, uid: str) -> State | None:
-    workload = workloads.find(transaction, uid)
-    if workload is None:
-        return None
-    held = pods.of_attempt(transaction, uid, workload.attempt)
-    return State(workload, held, nodes.named(transaction, workload.cluster_id, {pod.node for pod in held}))
+def _go_through(transaction: Transaction, planned: Workload, event: Event) -> None:
+    """Let this happen to the attempt that was meant, if it still is the present one."""
+    workload = workloads.find(transaction, planned.uid)
+    if workload is None or (workload.attempt, workload.revision) != (planned.attempt, planned.revision):
+        return
+    if (change := transition(workload, event)) is not None:
+        workloads.apply(transaction, workload, change)
 
 
-def _go_through(transaction: Transaction, uid: str, event: Event) -> bool:
-    workload = workloads.find(transaction, uid)
-    change = transition(workload, event) if workload else None
-    if workload is None or change is None:
-        return False
-    workloads.apply(transaction, workload, change)
-    return True
+def _complain(what: str, error: Exception) -> None:
+    if isinstance(error, StokerError):
+        log.warning("%s: %s", what, error.message)
+    else:
+        log.error("%s", what, exc_info=error)

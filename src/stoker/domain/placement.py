@@ -21,6 +21,18 @@ class UnderWay(Struct, frozen=True):
     dependencies: Mapping[str, tuple[str, Phase]]
 
 
+class Moved(Struct, frozen=True, kw_only=True):
+    """What is different in a cluster: workloads that were touched, as they are now. One that is not among
+    `workloads` has ended. Nodes and workspaces are None when none of them has changed, else all of them."""
+
+    uids: frozenset[str]
+    workloads: Mapping[str, Workload]
+    pods: Mapping[str, Sequence[Pod]]
+    dependencies: Mapping[str, tuple[str, Phase]] = {}
+    nodes: Mapping[str, Node] | None = None
+    workspaces: tuple[Workspace, ...] | None = None
+
+
 def latest(pods: Sequence[Pod], revision: int) -> tuple[Pod, ...]:
     """The newest pod of each rank at this revision."""
     newest = {pod.rank: pod for pod in pods if pod.revision == revision}

@@ -16,7 +16,7 @@ from stoker.scheduler.decisions import Fail, Place, Plan, Preempt
 from stoker.scheduler.desk import Desk
 from stoker.scheduler.holders import Holders
 from stoker.scheduler.hope import Hope
-from stoker.scheduler.line import Line, Shapes
+from stoker.scheduler.line import NEVER, Line, Shapes
 from stoker.scheduler.nodes import Nodes
 from stoker.scheduler.round import Round
 from stoker.scheduler.snapshot import NodeRoom, Snapshot, Waiting
@@ -81,6 +81,12 @@ class Planner:
             for workspace_id in sorted(lines)
         }
         return Round(desk, turns)
+
+    @property
+    def wakes_at(self) -> int | None:
+        """When the next start time comes; until then nothing changes by itself."""
+        due = min((line.wakes_at for line in self.lines.values()), default=NEVER)
+        return None if due == NEVER else due
 
     def waiting(self, uid: str) -> Waiting:
         line = self.lines[self._workspaces[uid]]

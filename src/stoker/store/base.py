@@ -4,7 +4,7 @@ A write is a function over a transaction. It holds nothing but SQL, because it s
 others on SQLite and may be run again on PostgreSQL. When `write` returns, the change is on disk.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
@@ -28,8 +28,8 @@ class Transaction(Protocol):
         """How many rows the statement changed."""
         ...
 
-    def many(self, sql: str, rows: Iterable[Params]) -> None:
-        """The same statement for each of the rows."""
+    def many(self, sql: str, rows: Sequence[Params]) -> int:
+        """The same statement for each of the rows; how many rows were changed in all."""
         ...
 
 

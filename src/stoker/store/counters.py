@@ -8,6 +8,7 @@ VALUES (:name, :count)
 ON CONFLICT (name) DO UPDATE SET value = counter.value + :count
 RETURNING value
 """
+VALUE = "SELECT value FROM counter WHERE name = :name"
 
 
 def advance(transaction: Transaction, name: str) -> int:
@@ -23,3 +24,9 @@ def advance_by(transaction: Transaction, name: str, count: int) -> range:
     if row is None:
         raise RuntimeError(f"counter {name} gave no value")
     return range(row[0] - count + 1, row[0] + 1)
+
+
+def value(transaction: Transaction, name: str) -> int:
+    """Where this counter stands; 0 before it was ever used."""
+    row = transaction.one(VALUE, {"name": name})
+    return row[0] if row else 0

@@ -1,12 +1,14 @@
 """Pods, and the GPUs each of them held from when to when."""
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Collection, Iterable
 
 from msgspec import Struct, structs
 
 from stoker.domain.resources import Resources
 from stoker.domain.workload import Pod, PodPhase
 from stoker.store.base import Row, Transaction
+from stoker.store.keys import by_keys
 
 COLUMNS = """
 uid, workload_uid, name, attempt, revision, rank, node, devices, phase, ready, exit_code, signal, message,
@@ -20,7 +22,16 @@ WHERE workload_uid = :uid
   AND attempt = :attempt
 ORDER BY rank, created_at
 """
+PRESENT = f"""
+SELECT {", ".join("pod." + column.strip() for column in COLUMNS.split(","))}
+FROM workload
+JOIN pod ON pod.workload_uid = workload.uid
+        AND pod.attempt = workload.attempt
+WHERE workload.uid IN (:keys)
+ORDER BY pod.rank, pod.created_at
+"""
 BY_UID = f"SELECT {COLUMNS} FROM pod WHERE uid = :uid"
+BY_UIDS = f"SELECT {COLUMNS} FROM pod WHERE uid IN (:keys)"
 BY_NAME = f"""
 SELECT {COLUMNS}
 FROM pod
@@ -30,6 +41,7 @@ ORDER BY attempt DESC, created_at DESC
 """
 HELD = f"SELECT {COLUMNS} FROM pod WHERE cluster_id = :cluster_id AND released_at IS NULL"
 HELD_BY = f"{HELD} AND workload_uid = :workload_uid"
+HELD_OF = f"{HELD} AND workload_uid IN (:keys)"
 ADD = """
 INSERT INTO pod (uid, workload_uid, cluster_id, name, attempt, revision, rank, node, devices, phase, ready,
                  exit_code, signal, message, restarts, gpu_milli, cpu_milli, memory_bytes, port, created_at,
@@ -43,6 +55,13 @@ UPDATE pod
 SET phase = :phase, ready = :ready, exit_code = :exit_code, signal = :signal, message = :message,
     restarts = :restarts, node = :node, port = :port, started_at = :started_at, ended_at = :ended_at
 WHERE uid = :uid
+"""
+REASON = """
+UPDATE pod
+SET message = :message
+WHERE uid = :uid
+  AND started_at IS NULL
+  AND ended_at IS NULL
 """
 RELEASE = """
 UPDATE pod
@@ -60,10 +79,10 @@ SET to_at = :at
 WHERE pod_uid = :pod_uid
   AND to_at IS NULL
 """
-OPEN_ALLOCATIONS = """
-SELECT pod_uid, device, workload_uid, node, model, gpu_milli, from_at
+ALLOCATED = """
+SELECT DISTINCT pod_uid
 FROM allocation
-WHERE cluster_id = :cluster_id
+WHERE pod_uid IN (:keys)
   AND to_at IS NULL
 """
 ALLOCATIONS_OF = """
@@ -129,31 +148,60 @@ def named(transaction: Transaction, uid: str, name: str) -> list[Pod]:
     return [build(row) for row in transaction.all(BY_NAME, {"uid": uid, "name": name})]
 
 
+def by_uid(transaction: Transaction, uids: Collection[str]) -> dict[str, Pod]:
+    """Those that there are of them."""
+    return {row[0]: build(row) for row in by_keys(transaction, BY_UIDS, uids)}
+
+
+def present(transaction: Transaction, workload_uids: Collection[str]) -> dict[str, list[Pod]]:
+    """The pods of the present attempt of each of these workloads."""
+    return _by_workload(by_keys(transaction, PRESENT, workload_uids))
+
+
 def held(transaction: Transaction, cluster_id: str) -> list[Pod]:
     """The pods that still take up room."""
     return [build(row) for row in transaction.all(HELD, {"cluster_id": cluster_id})]
 
 
-def add(transaction: Transaction, cluster_id: str, pod: Pod) -> None:
-    transaction.run(ADD, {**_params(pod), "cluster_id": cluster_id})
+def held_of(transaction: Transaction, cluster_id: str, workload_uids: Collection[str]) -> dict[str, list[Pod]]:
+    """The pods of each of these workloads that still take up room."""
+    return _by_workload(by_keys(transaction, HELD_OF, workload_uids, {"cluster_id": cluster_id}))
 
 
-def replace(transaction: Transaction, pod: Pod) -> None:
-    transaction.run(REPLACE, _params(pod))
+def add(transaction: Transaction, cluster_id: str, made: Iterable[Pod]) -> None:
+    transaction.many(ADD, [{**_params(pod), "cluster_id": cluster_id} for pod in made])
 
 
-def release(transaction: Transaction, pod_uid: str, at: int) -> None:
-    """The pod takes up no room any more."""
-    transaction.run(RELEASE, {"uid": pod_uid, "at": at})
-    transaction.run(DEALLOCATE, {"pod_uid": pod_uid, "at": at})
+def replace(transaction: Transaction, changed: Iterable[Pod]) -> None:
+    transaction.many(REPLACE, [_params(pod) for pod in changed])
+
+
+def set_reason(transaction: Transaction, uids: Iterable[str], message: str) -> None:
+    """Why these have not begun."""
+    transaction.many(REASON, [{"uid": uid, "message": message} for uid in uids])
+
+
+def release(transaction: Transaction, ended: Iterable[Pod]) -> None:
+    """Pods that have ended take up no room any more."""
+    rows = [{"uid": pod.uid, "pod_uid": pod.uid, "at": pod.ended_at, "devices": pod.devices} for pod in ended]
+    transaction.many(RELEASE, rows)
+    transaction.many(DEALLOCATE, [row for row in rows if row["devices"]])
 
 
 def allocate(transaction: Transaction, cluster_id: str, allocations: Iterable[Allocation]) -> None:
     transaction.many(ALLOCATE, [{**structs.asdict(each), "cluster_id": cluster_id} for each in allocations])
 
 
-def open_allocations(transaction: Transaction, cluster_id: str) -> list[Allocation]:
-    return [Allocation(*row) for row in transaction.all(OPEN_ALLOCATIONS, {"cluster_id": cluster_id})]
+def allocated(transaction: Transaction, uids: Collection[str]) -> set[str]:
+    """Those of them that hold GPUs now."""
+    return {row[0] for row in by_keys(transaction, ALLOCATED, uids)}
+
+
+def _by_workload(rows: Iterable[Row]) -> dict[str, list[Pod]]:
+    found: dict[str, list[Pod]] = defaultdict(list)
+    for row in rows:
+        found[row[1]].append(build(row))
+    return found
 
 
 def held_by(transaction: Transaction, cluster_id: str, workload_uid: str) -> list[Pod]:

@@ -11,7 +11,7 @@ import asyncio
 import functools
 import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -123,12 +123,15 @@ class PostgresTransaction:
         self._execute(sql, params)
         return self._cursor.rowcount
 
-    def many(self, sql: str, rows: Iterable[Params]) -> None:
+    def many(self, sql: str, rows: Sequence[Params]) -> int:
+        if not rows:
+            return 0
         try:
             self._cursor.executemany(to_psycopg(sql), rows)
         except psycopg.Error as error:
             self.failure = self.failure or error
             raise
+        return self._cursor.rowcount
 
     def script(self, sql: str) -> None:
         """Several statements without parameters."""

@@ -13,7 +13,7 @@ import queue
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -61,8 +61,8 @@ class SqliteTransaction:
     def run(self, sql: str, params: Params = NO_PARAMS) -> int:
         return self._execute(sql, params).rowcount
 
-    def many(self, sql: str, rows: Iterable[Params]) -> None:
-        self._executemany(sql, rows)
+    def many(self, sql: str, rows: Sequence[Params]) -> int:
+        return self._executemany(sql, rows).rowcount if rows else 0
 
     def script(self, sql: str) -> None:
         """Several statements without parameters, inside the transaction that is open."""

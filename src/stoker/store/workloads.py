@@ -1,6 +1,8 @@
 """Workloads: rows that change only by compare-and-set, each change with its conditions beside it."""
 
-from collections.abc import Iterable, Mapping
+import functools
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec import structs
@@ -8,6 +10,7 @@ from msgspec import structs
 from stoker.domain.lifecycle import Change
 from stoker.domain.workload import Condition, ConditionType, Kind, Phase, Spec, Workload
 from stoker.store.base import Row, Transaction
+from stoker.store.keys import by_keys
 
 COLUMNS = """
 workload.uid, workload.slug, workload.name, workload.description, workload.kind, workload.cluster_id,
@@ -18,6 +21,9 @@ workload.not_before, workload.then_phase, workload.message, workload.submitted_a
 workload.started_at, workload.ended_at, workload.running_since, workload.ran_ms, workload.deleted_at, workload.waiting
 """
 BY_REF = f"SELECT {COLUMNS} FROM workload WHERE uid = :ref OR slug = :ref"
+BY_UID = f"SELECT {COLUMNS} FROM workload WHERE uid IN (:keys)"
+LIVE = f"SELECT {COLUMNS} FROM workload WHERE uid IN (:keys) AND ended_at IS NULL"
+VERSIONS = "SELECT uid, version FROM workload WHERE uid IN (:keys)"
 ACTIVE = f"SELECT {COLUMNS} FROM workload WHERE cluster_id = :cluster_id AND ended_at IS NULL"
 PHASE = "SELECT slug, phase FROM workload WHERE uid = :ref OR slug = :ref"
 LIVE_IN = """
@@ -49,19 +55,23 @@ VALUES (
 """
 REPLACE = """
 UPDATE workload
-SET description = :description, folded_description = :folded_description, priority = :priority,
-    preemptible = :preemptible, timeout_seconds = :timeout_seconds, max_retry = :max_retry,
-    gpu_milli = :gpu_milli, cpu_milli = :cpu_milli, memory_bytes = :memory_bytes, replicas = :replicas,
-    spec = :spec, phase = :phase, version = :version,
-    revision = :revision, attempt = :attempt, retries = :retries, requeued = :requeued, not_before = :not_before,
-    then_phase = :then_phase, message = :message, phase_at = :phase_at, started_at = :started_at,
-    ended_at = :ended_at, running_since = :running_since, ran_ms = :ran_ms, deleted_at = :deleted_at
+SET {columns}, version = :version
 WHERE uid = :uid
   AND version = :version - 1
 """
 ADD_CONDITION = """
 INSERT INTO condition (workload_uid, version, place, type, reason, message, at)
 VALUES (:workload_uid, :version, :place, :type, :reason, :message, :at)
+"""
+FIRST_KEPT = 20
+LAST_KEPT = 180
+"""Conditions are kept of the first and the last so many changes of a workload: one that falls over again and again
+has no end of them."""
+DROP_CONDITIONS = """
+DELETE FROM condition
+WHERE workload_uid = :uid
+  AND version > :first
+  AND version <= :last
 """
 CONDITIONS = """
 SELECT type, reason, message, at
@@ -87,6 +97,8 @@ ADD_LABEL = """
 INSERT INTO workload_label (workload_uid, kind, key, value)
 VALUES (:workload_uid, :kind, :key, :value)
 """
+
+FIELDS = tuple(name for name in Workload.__struct_fields__ if name not in {"version", "waiting"})
 
 _spec = msgspec.json.Decoder(Spec)
 _encode = msgspec.json.Encoder().encode
@@ -140,6 +152,20 @@ def find(transaction: Transaction, ref: str) -> Workload | None:
     return build(row) if row else None
 
 
+def by_uid(transaction: Transaction, uids: Collection[str]) -> dict[str, Workload]:
+    """Those that there are of them."""
+    return {row[0]: build(row) for row in by_keys(transaction, BY_UID, uids)}
+
+
+def live(transaction: Transaction, uids: Collection[str]) -> list[Workload]:
+    """Those of them that have not ended."""
+    return [build(row) for row in by_keys(transaction, LIVE, uids)]
+
+
+def versions(transaction: Transaction, uids: Collection[str]) -> dict[str, int]:
+    return {row[0]: row[1] for row in by_keys(transaction, VERSIONS, uids)}
+
+
 def active(transaction: Transaction, cluster_id: str) -> list[Workload]:
     """Everything of a cluster that has not ended."""
     return [build(row) for row in transaction.all(ACTIVE, {"cluster_id": cluster_id})]
@@ -166,24 +192,60 @@ def add(transaction: Transaction, change: Change) -> None:
     """A new workload with its labels, its first condition and its first phase."""
     workload = change.workload
     transaction.run(ADD, _params(workload))
-    for kind, pairs in (("label", workload.spec.labels), ("annotation", workload.spec.annotations)):
-        for key, value in pairs.items():
-            params = {"workload_uid": workload.uid, "kind": kind, "key": key, "value": value}
-            transaction.run(ADD_LABEL, params)
-    _open_phase(transaction, workload)
-    _write_conditions(transaction, workload, change.conditions, "created")
+    transaction.many(
+        ADD_LABEL,
+        [
+            {"workload_uid": workload.uid, "kind": kind, "key": key, "value": value}
+            for kind, pairs in (("label", workload.spec.labels), ("annotation", workload.spec.annotations))
+            for key, value in pairs.items()
+        ],
+    )
+    transaction.run(OPEN_PHASE, _phase(workload))
+    _write_conditions(transaction, [(workload, change.conditions, "created")])
 
 
 def apply(transaction: Transaction, before: Workload, change: Change) -> None:
     """Write a change over the version it was made from; `StaleError` when that is no longer the present one."""
-    after = change.workload
-    if transaction.run(REPLACE, _params(after)) != 1:
-        raise StaleError(after.uid)
-    if after.phase is not before.phase:
-        transaction.run(CLOSE_PHASE, {"uid": after.uid, "at": after.phase_at})
-        if not after.phase.ended:
-            _open_phase(transaction, after)
-    _write_conditions(transaction, after, change.conditions, "phase" if after.phase is not before.phase else "changed")
+    apply_all(transaction, [(before, change)])
+
+
+def apply_all(transaction: Transaction, changes: Sequence[tuple[Workload, Change]]) -> None:
+    """The same for many, no two of them of one workload. Only what is different is written."""
+    _replace(transaction, changes)
+    moved = [(before, change.workload) for before, change in changes if change.workload.phase is not before.phase]
+    transaction.many(CLOSE_PHASE, [{"uid": after.uid, "at": after.phase_at} for _, after in moved])
+    transaction.many(OPEN_PHASE, [_phase(after) for _, after in moved if not after.phase.ended])
+    _write_conditions(
+        transaction,
+        [
+            (change.workload, change.conditions, "changed" if change.workload.phase is before.phase else "phase")
+            for before, change in changes
+        ],
+    )
+    many = [change.workload for _, change in changes if change.workload.version > FIRST_KEPT + LAST_KEPT]
+    kept = [{"uid": each.uid, "first": FIRST_KEPT, "last": each.version - LAST_KEPT} for each in many]
+    transaction.many(DROP_CONDITIONS, kept)
+
+
+def _replace(transaction: Transaction, changes: Sequence[tuple[Workload, Change]]) -> None:
+    alike: dict[tuple[str, ...], list[dict[str, object]]] = defaultdict(list)
+    for before, change in changes:
+        after = change.workload
+        different = tuple(
+            name
+            for name in FIELDS
+            if (value := getattr(after, name)) is not (old := getattr(before, name)) and value != old
+        )
+        columns = {column: value for name in different for column, value in _columns(after, name)}
+        alike[tuple(columns)].append({**columns, "uid": after.uid, "version": after.version})
+    for columns, rows in alike.items():
+        if transaction.many(_update(columns), rows) != len(rows):
+            raise StaleError
+
+
+@functools.cache
+def _update(columns: tuple[str, ...]) -> str:
+    return REPLACE.replace("{columns}, ", "".join(f"{column} = :{column}, " for column in columns))
 
 
 def conditions(transaction: Transaction, uid: str) -> list[Condition]:
@@ -193,38 +255,56 @@ def conditions(transaction: Transaction, uid: str) -> list[Condition]:
     ]
 
 
-def _open_phase(transaction: Transaction, workload: Workload) -> None:
-    params = {"uid": workload.uid, "version": workload.version, "phase": workload.phase, "at": workload.phase_at}
-    transaction.run(OPEN_PHASE, params)
+def _phase(workload: Workload) -> dict[str, object]:
+    return {"uid": workload.uid, "version": workload.version, "phase": workload.phase, "at": workload.phase_at}
 
 
-def _write_conditions(transaction: Transaction, workload: Workload, written: Iterable[Condition], kind: str) -> None:
-    for place, condition in enumerate(written):
-        about = {"workload_uid": workload.uid, **structs.asdict(condition)}
-        transaction.run(ADD_CONDITION, {**about, "version": workload.version, "place": place})
-        transaction.run(
-            ADD_CHANGE,
-            {
-                **about,
-                "slug": workload.slug,
-                "workspace_id": workload.workspace_id,
-                "kind": kind,
-                "phase": workload.phase,
-            },
-        )
+def _write_conditions(transaction: Transaction, written: Iterable[tuple[Workload, Iterable[Condition], str]]) -> None:
+    rows = [
+        {
+            "workload_uid": workload.uid,
+            "version": workload.version,
+            "place": place,
+            "type": condition.type,
+            "reason": condition.reason,
+            "message": condition.message,
+            "at": condition.at,
+            "slug": workload.slug,
+            "workspace_id": workload.workspace_id,
+            "kind": kind,
+            "phase": workload.phase,
+        }
+        for workload, conditions, kind in written
+        for place, condition in enumerate(conditions)
+    ]
+    transaction.many(ADD_CONDITION, rows)
+    transaction.many(ADD_CHANGE, rows)
+
+
+def _columns(workload: Workload, field: str) -> Iterator[tuple[str, object]]:
+    """What a field is in the table."""
+    value = getattr(workload, field)
+    match field:
+        case "spec":
+            yield "spec", _encode(value).decode()
+            yield "replicas", value.replicas
+            yield from structs.asdict(value.resources).items()
+        case "then":
+            yield "then_phase", value
+        case "preemptible" | "requeued":
+            yield field, int(value)
+        case "description":
+            yield field, value
+            yield "folded_description", value.casefold()
+        case _:
+            yield field, value
 
 
 def _params(workload: Workload) -> dict[str, object]:
-    spec = workload.spec
-    return {
-        **structs.asdict(workload),
-        **structs.asdict(spec.resources),
-        "spec": _encode(spec).decode(),
-        "replicas": spec.replicas,
-        "preemptible": int(workload.preemptible),
-        "requeued": int(workload.requeued),
-        "then_phase": workload.then,
+    """Every column of a new workload."""
+    params = {column: value for field in FIELDS for column, value in _columns(workload, field)}
+    return params | {
+        "version": workload.version,
         "folded_name": f"{workload.name}\n{workload.slug}".casefold(),
-        "folded_description": workload.description.casefold(),
         "folded_user": workload.user_name.casefold(),
     }

@@ -21,6 +21,11 @@ JOIN cluster ON cluster.id = workspace.cluster_id
 BY_NAME = f"{SELECT} {SOURCE} WHERE workspace.name = :name"
 BY_ID = f"{SELECT} {SOURCE} WHERE workspace.id = :id"
 OF_CLUSTER = f"{SELECT} {SOURCE} WHERE workspace.cluster_id = :cluster_id ORDER BY workspace.id"
+STAND = """
+SELECT COUNT(*), CAST(COALESCE(SUM(version), 0) AS BIGINT), COALESCE(MAX(id), 0)
+FROM workspace
+WHERE cluster_id = :cluster_id
+"""
 BY_NAMESPACE = """
 SELECT name
 FROM workspace
@@ -90,6 +95,11 @@ def get(transaction: Transaction, workspace_id: int) -> Workspace | None:
 
 def of_cluster(transaction: Transaction, cluster_id: str) -> list[Workspace]:
     return [build(row) for row in transaction.all(OF_CLUSTER, {"cluster_id": cluster_id})]
+
+
+def stand(transaction: Transaction, cluster_id: str) -> Row:
+    """Something that is different whenever a workspace of the cluster came, went or changed."""
+    return transaction.one(STAND, {"cluster_id": cluster_id}) or ()
 
 
 def namespace_holder(transaction: Transaction, cluster_id: str, namespace: str) -> str | None:

@@ -164,7 +164,7 @@ def test_rows_are_plain_and_the_same_on_both(store: Store, loop_run: LoopRun) ->
 
 def test_the_number_of_changed_rows_is_told(store: Store, loop_run: LoopRun) -> None:
     def change(transaction: Transaction) -> tuple[int, int, int]:
-        transaction.many(PUT, ({"name": name, "value": 0} for name in "abc"))
+        transaction.many(PUT, [{"name": name, "value": 0} for name in "abc"])
         return (
             transaction.run("UPDATE counter SET value = 1 WHERE name < 'c'"),
             transaction.run("DELETE FROM counter WHERE name = 'nobody'"),
