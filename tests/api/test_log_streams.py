@@ -158,7 +158,7 @@ def printed(lab: QueueLab) -> str:
     )
 
     def write(transaction: Transaction) -> None:
-        pods.add(transaction, workload.cluster_id, pod)
+        pods.add(transaction, workload.cluster_id, [pod])
         for number in range(100):
             lines = [(line, f"{line} {LINE}") for line in range(number * 1000, number * 1000 + 1000)]
             log_chunks.add(transaction, Chunk("long", workload.uid, 1, lines, number + 1), 2**40)

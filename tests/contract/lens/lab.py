@@ -84,7 +84,7 @@ class LensLab(QueueLab):
         )
 
         def change(transaction: Transaction) -> None:
-            pods.add(transaction, workload.cluster_id, pod)
+            pods.add(transaction, workload.cluster_id, [pod])
             held = [pods.Allocation(pod.uid, each, workload.uid, node, model, share, now) for each in devices]
             pods.allocate(transaction, workload.cluster_id, held)
 
@@ -96,10 +96,9 @@ class LensLab(QueueLab):
         now = self.clock.now()
 
         def change(transaction: Transaction) -> None:
-            for pod in gone:
-                ended = structs.replace(pod, phase=PodPhase.SUCCEEDED, ended_at=now)
-                pods.replace(transaction, ended)
-                pods.release(transaction, pod.uid, now)
+            ended = [structs.replace(pod, phase=PodPhase.SUCCEEDED, ended_at=now) for pod in gone]
+            pods.replace(transaction, ended)
+            pods.release(transaction, ended)
 
         self.run(self.installation.store.write(change))
 
