@@ -5,7 +5,7 @@ import pytest
 from msgspec import structs
 from tests.conftest import LoopRun
 
-from stoker.controller.observe import record_nodes, release
+from stoker.controller.observe import record_nodes, record_pods
 from stoker.controller.rollup import LATE_MS, Rollup
 from stoker.domain.identity import Cluster
 from stoker.domain.lifecycle import created
@@ -14,7 +14,7 @@ from stoker.domain.readings import Metric
 from stoker.domain.resources import Resources
 from stoker.domain.usage import GPU_HOUR, HOUR_MS
 from stoker.domain.workload import Kind, Pod, PodPhase, Spec, Workload
-from stoker.engines.base import Everything
+from stoker.engines.base import PodSeen
 from stoker.store import clusters, pods, samples, workloads
 from stoker.store.base import Row, Store, Transaction
 from stoker.store.pods import Allocation
@@ -49,7 +49,7 @@ class Scene:
 
     def _begin(self, tx: Transaction) -> None:
         clusters.add(tx, Cluster(CLUSTER, "demo", "simulated", "", HOUR))
-        record_nodes(tx, CLUSTER, Everything(tuple(NODES), ()), HOUR)
+        record_nodes(tx, CLUSTER, NODES, HOUR)
         job = Workload(
             uid="w1",
             slug="train-x2k4b",
@@ -80,7 +80,7 @@ class Scene:
             created_at=HOUR + 15 * MINUTE,
             started_at=HOUR + 30 * MINUTE,
         )
-        pods.add(tx, CLUSTER, pod)
+        pods.add(tx, CLUSTER, [pod])
         held = [Allocation("p1", device, "w1", "n1", "H100", 1000, HOUR + 15 * MINUTE) for device in (0, 1)]
         pods.allocate(tx, CLUSTER, held)
 
@@ -171,14 +171,8 @@ def test_a_late_reading_closes_its_hour_again(scene: Scene) -> None:
 def test_the_end_of_a_pod_that_is_learnt_of_late_corrects_the_hour(scene: Scene) -> None:
     scene.close()
 
-    def end(tx: Transaction) -> None:
-        pod = pods.get(tx, "p1")
-        assert pod is not None
-        ended = structs.replace(pod, phase=PodPhase.SUCCEEDED, ended_at=HOUR + 40 * MINUTE)
-        pods.replace(tx, ended)
-        release(tx, ended, HOUR + 40 * MINUTE, HOUR + 65 * MINUTE)
-
-    scene.loop_run(scene.store.write(end))
+    over = PodSeen("p1", "p1", "w1", 1, 1, "n1", PodPhase.SUCCEEDED, exit_code=0, ended_at=HOUR + 40 * MINUTE)
+    scene.loop_run(scene.store.write(lambda tx: record_pods(tx, CLUSTER, [over], HOUR + 65 * MINUTE)))
     assert scene.close(1.5) == 1
     assert sum(scene.ledger()["w1"]) == 2 * 25
     assert sum(scene.ledger()[""]) == 4 * 60 - 2 * 25
@@ -188,7 +182,7 @@ def test_a_faulty_gpu_costs_nobody_busy_or_idle_time(scene: Scene) -> None:
     bad = structs.replace(
         NODES[0], devices=(structs.replace(NODES[0].devices[0], fault="XID 79"), *NODES[0].devices[1:])
     )
-    scene.loop_run(scene.store.write(lambda tx: record_nodes(tx, CLUSTER, Everything((bad,), ()), HOUR + 50 * MINUTE)))
+    scene.loop_run(scene.store.write(lambda tx: record_nodes(tx, CLUSTER, [bad], HOUR + 50 * MINUTE)))
     scene.read_gpus(range(60), 0.5, 0.5, 0.0, 0.0)
     scene.close()
     assert scene.ledger()["w1"] == [10, 0, 30, 0, 50, 0]

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import structs
 
 from stoker.controller.dispatch import allocations
+from stoker.domain.node import Node
 from stoker.domain.usage import HOUR_MS
 from stoker.domain.workload import Pod, PodPhase
 from stoker.engines.base import Changes, Everything, Observation, PodSeen
@@ -22,9 +23,7 @@ def parts(report: Observation, size: int) -> Iterator[Changes]:
 
 def record(transaction: Transaction, cluster_id: str, report: Changes, at: int) -> set[str]:
     """Write a report down; gives the workloads that it says something about."""
-    if report.nodes:
-        nodes.put(transaction, cluster_id, report.nodes, at)
-        gpu_spans.observe(transaction, cluster_id, report.nodes, at)
+    record_nodes(transaction, cluster_id, report.nodes, at)
     touched = record_pods(transaction, cluster_id, report.pods, at)
     gone = pods.by_uid(transaction, report.gone).values()
     return touched | record_missing(transaction, cluster_id, gone, at, "it is gone from its node")
@@ -43,6 +42,13 @@ def record_rest(transaction: Transaction, cluster_id: str, report: Everything, a
     touched = record_missing(transaction, cluster_id, begun, at, "it was gone when contact came back")
     touched |= {pod.workload_uid for pod in report.pods if pod.workload_uid}
     return touched | {workload.uid for workload in workloads.active(transaction, cluster_id)}
+
+
+def record_nodes(transaction: Transaction, cluster_id: str, seen: Sequence[Node], at: int) -> None:
+    """Write what nodes look like, and since when."""
+    if seen:
+        nodes.put(transaction, cluster_id, seen, at)
+        gpu_spans.observe(transaction, cluster_id, seen, at)
 
 
 def record_pods(transaction: Transaction, cluster_id: str, seen: Sequence[PodSeen], at: int) -> set[str]:
