@@ -5,7 +5,7 @@ kept, and bytes of one weight lie together, because that is what compresses.
 """
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -89,6 +89,13 @@ def encode_hour(ats: NDArray[np.int64], values: Columns) -> Packed:
 def pack_hour(ats: NDArray[np.int64], steps: Mapping[Metric, NDArray[np.signedinteger]]) -> Packed:
     """The same of whole numbers."""
     return Packed(len(ats), encode_times(ats), CHUNK_GPUS, _cut(steps, CHUNK_GPUS))
+
+
+def join_ticks(first_gpu: int, ticks: Sequence[bytes]) -> list[Chunk]:
+    """The same stripe of growing moments, as the chunks of a segment."""
+    each = [unpack(data) for data in ticks]
+    steps = {metric: np.concatenate([one[metric] for one in each], axis=1) for metric in Metric}
+    return [Chunk(first_gpu + cut.first_gpu, cut.gpus, cut.data) for cut in _cut(steps, CHUNK_GPUS)]
 
 
 def encode_times(ats: NDArray[np.int64]) -> bytes:

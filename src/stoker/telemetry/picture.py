@@ -1,0 +1,205 @@
+"""What a cluster looks like, from its nodes, who holds what, and what the GPUs show. No GPU is looked at by itself.
+
+A node is faulty when it is not ready, has a fault, or one of its GPUs has; a cordoned one is healthy. The overview
+counts nodes with GPUs. A fraction of a GPU counts as a fraction.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from stoker.domain.live import Consumer, NodeNow, Overview, SourceState
+from stoker.domain.node import Node
+from stoker.domain.readings import Metric
+from stoker.domain.resources import MILLI
+from stoker.domain.workload import Phase
+from stoker.telemetry.claims import Claims
+from stoker.telemetry.gauges import Gauges
+from stoker.telemetry.layout import Layout
+
+RUNNING = frozenset({Phase.RUNNING, Phase.DEGRADED, Phase.UPDATING, Phase.STOPPING, Phase.TERMINATING})
+Group = NDArray[np.integer]
+IDLE_BELOW = 0.01
+"""A GPU that is used no more than this is idle."""
+
+
+class Scene(Struct, frozen=True, eq=False):
+    """Everything that a picture is made of. `allocated` is how much of each GPU is held."""
+
+    at: int
+    layout: Layout
+    gauges: Gauges
+    claims: Claims
+    allocated: NDArray[np.int64]
+    healthy: NDArray[np.bool_]
+
+
+def scene_of(at: int, layout: Layout, gauges: Gauges, claims: Claims) -> Scene:
+    healthy = layout.healthy.copy()
+    healthy[layout.node[list(gauges.faults)]] = False
+    return Scene(at, layout, gauges, claims, claims.allocated(layout.roster.gpus), healthy)
+
+
+def overview(scene: Scene, source: SourceState) -> Overview:
+    layout, gauges = scene.layout, scene.gauges
+    with_gpus = layout.gpus > 0
+    healthy = scene.healthy & with_gpus
+    held = np.bincount(layout.node, scene.allocated, len(layout.nodes))
+    full = held >= layout.gpus * MILLI
+    in_use = scene.healthy[layout.node] & (scene.allocated > 0)
+    utilization = gauges.values[Metric.UTILIZATION][in_use]
+    measured = ~np.isnan(utilization)
+    return Overview(
+        at=scene.at,
+        source=source,
+        nodes=int(with_gpus.sum()),
+        healthy_nodes=int(healthy.sum()),
+        faulty_nodes=int((with_gpus & ~healthy).sum()),
+        idle_nodes=int((healthy & (held == 0)).sum()),
+        partial_nodes=int((healthy & (held > 0) & ~full).sum()),
+        busy_nodes=int((healthy & full).sum()),
+        gpus=int(layout.gpus[healthy].sum()),
+        allocated_milli=int(held[healthy].sum()),
+        allocated_gpus=int(in_use.sum()),
+        measured_gpus=int(measured.sum()),
+        utilization_sum=round(float(utilization[measured].sum()), 4),
+        power_watts=round(float(np.nansum(gauges.values[Metric.POWER])), 1),
+        storage_total_bytes=sum(volume.total_bytes for volume in gauges.volumes),
+        storage_used_bytes=sum(volume.used_bytes for volume in gauges.volumes),
+        rdma_ports=sum(each.ports for each in gauges.rdma),
+        rdma_active_ports=sum(each.active_ports for each in gauges.rdma),
+        rdma_bits_per_second=max((each.bits_per_second for each in gauges.rdma), default=0),
+        hottest=dict(gauges.hottest),
+    )
+
+
+def consumers(scene: Scene, idle_since: Mapping[str, int]) -> list[Consumer]:
+    """Running workloads that hold GPUs, most GPUs first."""
+    claims, gauges = scene.claims, scene.gauges
+    holder, size = claims.holder, len(claims.holders)
+    utilization = _means(holder, gauges.values[Metric.UTILIZATION][claims.gpu], size)
+    memory = _means(holder, gauges.memory[claims.gpu], size)
+    power = _known_sums(holder, gauges.values[Metric.POWER][claims.gpu] * claims.milli / MILLI, size)
+    found = [
+        Consumer(
+            uid=holder.uid,
+            slug=holder.slug,
+            name=holder.name,
+            kind=holder.kind,
+            namespace=holder.namespace,
+            gpu_milli=milli,
+            utilization=used,
+            memory=filled,
+            power_watts=drawn,
+            idle_since=idle_since.get(holder.uid),
+        )
+        for holder, milli, used, filled, drawn in zip(
+            claims.holders,
+            claims.total_milli.tolist(),
+            or_none(utilization),
+            or_none(memory),
+            or_none(power, 1),
+            strict=True,
+        )
+        if milli and holder.phase in RUNNING
+    ]
+    return sorted(found, key=lambda consumer: (-consumer.gpu_milli, consumer.uid))
+
+
+def idle_since(scene: Scene, before: Mapping[str, int]) -> dict[str, int]:
+    """Since when every GPU of a workload has been idle; one that was not measured does not say otherwise."""
+    claims = scene.claims
+    size = len(claims.holders)
+    used = scene.gauges.values[Metric.UTILIZATION][claims.gpu]
+    measured = _counts(claims.holder, used, size) > 0
+    busy = np.bincount(claims.holder[used > IDLE_BELOW], minlength=size) > 0
+    idle = (claims.holders[place].uid for place in np.flatnonzero(measured & ~busy).tolist())
+    return {uid: before.get(uid, scene.at) for uid in idle}
+
+
+def nodes(scene: Scene) -> list[NodeNow]:
+    """Every node, by name."""
+    layout, claims, values = scene.layout, scene.claims, scene.gauges.values
+    held = np.bincount(layout.node, scene.allocated, len(layout.nodes)).astype(np.int64)
+    size = len(layout.nodes)
+    hottest = np.full(size, np.nan)
+    np.fmax.at(hottest, layout.node, values[Metric.TEMPERATURE])
+    columns = zip(
+        layout.nodes,
+        layout.gpus.tolist(),
+        held.tolist(),
+        claims.pods.tolist(),
+        claims.cpu_milli.tolist(),
+        claims.memory_bytes.tolist(),
+        or_none(_means(layout.node, values[Metric.UTILIZATION], size)),
+        or_none(_means(layout.node, scene.gauges.memory, size)),
+        or_none(_known_sums(layout.node, values[Metric.POWER], size), 1),
+        or_none(hottest, 1),
+        strict=True,
+    )
+    faults = _node_faults(scene)
+    return [
+        NodeNow(
+            name=node.name,
+            pool=node.pool,
+            models=tuple(dict.fromkeys(device.model for device in node.devices)),
+            gpus=gpus,
+            allocated_milli=milli,
+            pods=pods,
+            cpu_milli=node.cpu_milli,
+            cpu_allocated_milli=cpu,
+            memory_bytes=node.memory_bytes,
+            memory_allocated_bytes=memory_bytes,
+            ready=node.ready,
+            cordoned=node.cordoned,
+            fault=faults.get(node.name) or _fault(node),
+            utilization=utilization,
+            memory=memory,
+            power_watts=power_watts,
+            temperature=degrees,
+            labels=dict(node.labels),
+        )
+        for node, gpus, milli, pods, cpu, memory_bytes, utilization, memory, power_watts, degrees in columns
+    ]
+
+
+def _node_faults(scene: Scene) -> dict[str, str]:
+    """What the readings say is wrong, by node; the first GPU's when there are several."""
+    roster, layout = scene.layout.roster, scene.layout
+    return {
+        layout.nodes[layout.node[place]].name: f"GPU {roster.device[place]}: {message}"
+        for place, message in sorted(scene.gauges.faults.items(), reverse=True)
+        if not _fault(layout.nodes[layout.node[place]])
+    }
+
+
+def _fault(node: Node) -> str:
+    return node.fault or next((f"GPU {each.index}: {each.fault}" for each in node.devices if each.fault), "")
+
+
+def _sums(group: Group, values: NDArray[np.float64], groups: int) -> NDArray[np.float64]:
+    """For each group the sum of the values that are known."""
+    return np.bincount(group, np.nan_to_num(values), groups).astype(np.float64)
+
+
+def _counts(group: Group, values: NDArray[np.float64], groups: int) -> NDArray[np.integer]:
+    return np.bincount(group[~np.isnan(values)], minlength=groups)
+
+
+def _means(group: Group, values: NDArray[np.float64], groups: int) -> NDArray[np.float64]:
+    """NaN for a group without any."""
+    count = _counts(group, values, groups)
+    return np.divide(_sums(group, values, groups), count, out=np.full(groups, np.nan), where=count > 0)
+
+
+def _known_sums(group: Group, values: NDArray[np.float64], groups: int) -> NDArray[np.float64]:
+    """NaN for a group without any."""
+    return np.where(_counts(group, values, groups) > 0, _sums(group, values, groups), np.nan)
+
+
+def or_none(values: NDArray[np.float64], places: int = 4) -> list[float | None]:
+    shown = np.round(values, places).astype(object)
+    shown[np.isnan(values)] = None
+    return shown.tolist()

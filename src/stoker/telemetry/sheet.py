@@ -1,0 +1,85 @@
+"""The GPU grid of a cluster, ready to be kept. Columns that did not change are not packed again."""
+
+import msgspec
+import numpy as np
+from msgspec import Raw
+
+from stoker.domain.live import GpuColumns
+from stoker.domain.readings import Metric
+from stoker.telemetry.gauges import Gauges
+from stoker.telemetry.layout import Layout
+from stoker.telemetry.picture import Scene, or_none
+from stoker.telemetry.roster import Roster
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class GpuSheet:
+    """Packs `GpuColumns` a column at a time, so that no thread waits long for another."""
+
+    def __init__(self) -> None:
+        self._roster: Roster | None = None
+        self._fixed: dict[str, Raw] = {}
+        self._gauges: Gauges | None = None
+        self._shown: dict[str, Raw] = {}
+
+    def encode(self, scene: Scene) -> bytes:
+        if self._roster is not scene.layout.roster:
+            self._roster, self._fixed = scene.layout.roster, _fixed(scene.layout.roster)
+        if self._gauges is not scene.gauges:
+            self._gauges, self._shown = scene.gauges, _shown(scene.gauges)
+        held = {
+            "workload": _raw(_workloads(scene)),
+            "allocated_milli": _raw(scene.allocated.tolist()),
+            "fault": _raw(_faults(scene.layout, scene.gauges)),
+        }
+        columns = {**self._fixed, **held, **self._shown}
+        return _encode({name: columns[name] for name in GpuColumns.__struct_fields__})
+
+
+def _fixed(roster: Roster) -> dict[str, Raw]:
+    return {
+        "node": _raw([roster.nodes[place] for place in roster.node.tolist()]),
+        "device": _raw(roster.device.tolist()),
+        "model": _raw([roster.models[place] for place in roster.model.tolist()]),
+    }
+
+
+def _shown(gauges: Gauges) -> dict[str, Raw]:
+    values = gauges.values
+    used = values[Metric.MEMORY_USED]
+    known = ~np.isnan(used)
+    whole = np.full(len(used), None, object)
+    whole[known] = used[known].astype(np.int64)
+    return {
+        "utilization": _raw(or_none(values[Metric.UTILIZATION])),
+        "memory_used_bytes": _raw(whole.tolist()),
+        "memory_total_bytes": _raw(gauges.memory_bytes.tolist()),
+        "power_watts": _raw(or_none(values[Metric.POWER], 1)),
+        "temperature": _raw(or_none(values[Metric.TEMPERATURE], 1)),
+    }
+
+
+def _workloads(scene: Scene) -> list[str | None]:
+    """The slug of who holds each GPU; of several, of the one that has held it longest."""
+    claims = scene.claims
+    first = np.full(scene.layout.roster.gpus, len(claims.holders))
+    first[claims.gpu[::-1]] = claims.holder[::-1]
+    slugs = [*(holder.slug for holder in claims.holders), None]
+    return [slugs[place] for place in first.tolist()]
+
+
+def _faults(layout: Layout, gauges: Gauges) -> list[str]:
+    found = [""] * layout.roster.gpus
+    for place, message in gauges.faults.items():
+        found[place] = message
+    for row in np.flatnonzero(~layout.healthy).tolist():
+        node = layout.nodes[row]
+        for device in node.devices:
+            if device.fault:
+                found[layout.places[node.name, device.index]] = device.fault
+    return found
+
+
+def _raw(column: list) -> Raw:
+    return Raw(_encode(column))

@@ -1,0 +1,85 @@
+"""The live view of one cluster, kept between two looks so that only what changed is worked out again."""
+
+from collections.abc import Iterable, Mapping
+
+from stoker.domain.live import Part, SourceState
+from stoker.domain.node import Node
+from stoker.domain.readings import Readings
+from stoker.store import live_views
+from stoker.store.holders import Holder
+from stoker.store.samples import Chunk
+from stoker.telemetry import picture, roster
+from stoker.telemetry.claims import Book
+from stoker.telemetry.gauges import Gauges, gauges_of, unknown, with_memory
+from stoker.telemetry.layout import layout_of
+from stoker.telemetry.sheet import GpuSheet
+
+
+class LiveView:
+    """Not for two threads at once."""
+
+    def __init__(self) -> None:
+        self._layout = layout_of(())
+        self._book = Book(self._layout)
+        self._readings: Readings | None = None
+        self._gauges: Gauges = unknown(self._layout.roster)
+        self._tick: list[Chunk] = []
+        self._roster = roster.encode(self._layout.roster)
+        self._sheet = GpuSheet()
+        self.idle_since: Mapping[str, int] = {}
+
+    @property
+    def gpus(self) -> int:
+        return self._layout.roster.gpus
+
+    @property
+    def tick(self) -> list[Chunk]:
+        """The last reading, to be kept."""
+        return self._tick
+
+    @property
+    def roster(self) -> bytes:
+        """The GPUs that it is of; the same object as long as they are the same."""
+        return self._roster
+
+    def replace(self, nodes: Iterable[Node], holders: Iterable[Holder]) -> None:
+        """All that there is."""
+        self._lay_out(nodes)
+        self._book = Book(self._layout, holders)
+
+    def change(self, nodes: Iterable[Node], uids: Iterable[str], holders: Iterable[Holder]) -> None:
+        """These nodes are different, and these workloads now hold what is found of them."""
+        changed = {node.name: node for node in nodes}
+        if changed:
+            self._lay_out(({node.name: node for node in self._layout.nodes} | changed).values())
+            self._book.move(self._layout)
+        self._book.change(uids, holders)
+
+    def read(self, readings: Readings | None) -> None:
+        """What the hardware says now; None when nobody knows any more."""
+        self._readings = readings
+        roster_now = self._layout.roster
+        if readings is None:
+            self._gauges, self._tick = unknown(roster_now), []
+        else:
+            self._gauges, self._tick = gauges_of(roster_now, readings)
+        body = roster.encode(with_memory(roster_now, self._gauges))
+        if body != self._roster:
+            self._roster = body
+
+    def parts(self, at: int, source: SourceState) -> dict[Part, bytes]:
+        """Everything that is published."""
+        scene = picture.scene_of(at, self._layout, self._gauges, self._book.claims())
+        self.idle_since = picture.idle_since(scene, self.idle_since)
+        return {
+            Part.OVERVIEW: live_views.encode(picture.overview(scene, source)),
+            Part.CONSUMERS: live_views.encode(picture.consumers(scene, self.idle_since)),
+            Part.NODES: live_views.encode(picture.nodes(scene)),
+            Part.GPUS: self._sheet.encode(scene),
+        }
+
+    def _lay_out(self, nodes: Iterable[Node]) -> None:
+        before = self._layout.roster
+        self._layout = layout_of(nodes, self._layout)
+        if self._layout.roster is not before:
+            self.read(self._readings)

@@ -1,0 +1,232 @@
+"""Random fleets, random holders, random readings: the figures of a picture always fit each other."""
+
+import math
+from collections import Counter
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Struct, structs
+
+from stoker.domain.live import Consumer, GpuColumns, NodeNow, Overview, Part, SourceState
+from stoker.domain.node import Device, Node
+from stoker.domain.readings import GpuFault, Metric, Readings, no_gpus
+from stoker.domain.resources import Resources
+from stoker.domain.workload import Phase, Pod
+from stoker.store import live_views
+from stoker.store.holders import HeldGpu, Holder
+from stoker.telemetry.picture import RUNNING
+from stoker.telemetry.view import LiveView
+
+SOURCE = SourceState("simulated", 1, stale=False)
+Gpu = tuple[str, int]
+
+
+class World(Struct):
+    nodes: list[Node]
+    holders: list[Holder]
+    readings: Readings | None
+
+
+class Shown(Struct):
+    overview: Overview
+    consumers: list[Consumer]
+    nodes: list[NodeNow]
+    gpus: GpuColumns
+
+
+@st.composite
+def a_node(draw: st.DrawFn, number: int) -> Node:
+    faults = st.sampled_from(["", "", "", "XID 79"])
+    devices = tuple(
+        Device(index, "", draw(st.sampled_from(["H100", "MI300X"])), 1 << 36, draw(faults))
+        for index in range(draw(st.integers(0, 4)))
+    )
+    ready, cordoned = draw(st.sampled_from([True, True, False])), draw(st.booleans())
+    return Node(f"n{number}", 64_000, 1 << 40, devices, ready=ready, cordoned=cordoned, fault=draw(faults))
+
+
+def a_holder(number: int, phase: Phase, gpus: list[HeldGpu]) -> Holder:
+    uid = f"u{number}"
+    pods = [
+        Pod(
+            uid=f"{uid}-{node}",
+            workload_uid=uid,
+            name=uid,
+            attempt=1,
+            revision=1,
+            rank=rank,
+            node=node,
+            resources=Resources(1000, 2000, 1 << 30),
+            created_at=0,
+        )
+        for rank, node in enumerate(dict.fromkeys(gpu.node for gpu in gpus))
+    ]
+    return Holder(uid, f"slug-{number}", f"name-{number}", "PyTorchJob", "default", phase, pods, gpus)
+
+
+@st.composite
+def some_readings(draw: st.DrawFn, gpus: list[Gpu]) -> Readings:
+    """Of some of these GPUs, some of them twice, and of a stranger, with gaps and with values out of all bounds."""
+    read = draw(st.lists(st.sampled_from([*gpus, ("stranger", 0)]), max_size=20))
+    names = tuple(dict.fromkeys(node for node, _ in read))
+    values = draw(
+        st.lists(
+            st.sampled_from([math.nan, -0.5, 0.0, 0.004, 0.3, 0.77, 1.0, 1.7]), min_size=len(read), max_size=len(read)
+        )
+    )
+    column = np.array(values, np.float32)
+    return structs.replace(
+        no_gpus(1, names),
+        node=np.array([names.index(node) for node, _ in read], np.int32),
+        device=np.array([device for _, device in read], np.int16),
+        utilization=column,
+        memory_used=column.astype(np.float64) * (1 << 36),
+        memory_total=np.zeros(len(read)),
+        power=column * 700,
+        temperature=column * 60 + 20,
+        faults=tuple(GpuFault(*gpu, "ECC") for gpu in draw(st.lists(st.sampled_from([*gpus, ("x", 1)]), max_size=1))),
+    )
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> World:
+    nodes = [draw(a_node(number)) for number in range(draw(st.integers(0, 5)))]
+    gpus = [(node.name, device.index) for node in nodes for device in node.devices]
+    room = Counter(dict.fromkeys(gpus, 1000))
+    holders = []
+    for number in range(draw(st.integers(0, 6))):
+        share = draw(st.sampled_from([1000, 1000, 500, 300]))
+        free = [gpu for gpu in gpus if room[gpu] >= share]
+        mine = draw(st.lists(st.sampled_from(free), unique=True, max_size=6)) if free else []
+        room.subtract(dict.fromkeys(mine, share))
+        held = [HeldGpu(*gpu, share) for gpu in mine] + draw(st.sampled_from([[], [], [HeldGpu("gone", 0, 1000)]]))
+        holders.append(a_holder(number, draw(st.sampled_from([*RUNNING, Phase.INITIALIZING, Phase.UNKNOWN])), held))
+    return World(nodes, holders, draw(st.one_of(st.none(), some_readings(gpus))))
+
+
+def shown(view: LiveView) -> Shown:
+    parts = view.parts(7, SOURCE)
+    return Shown(
+        live_views.decode_overview(parts[Part.OVERVIEW]),
+        live_views.decode_consumers(parts[Part.CONSUMERS]),
+        live_views.decode_nodes(parts[Part.NODES]),
+        live_views.decode_gpus(parts[Part.GPUS]),
+    )
+
+
+def painted(world: World) -> Shown:
+    view = LiveView()
+    view.replace(world.nodes, world.holders)
+    view.read(world.readings)
+    return shown(view)
+
+
+@given(worlds())
+def test_every_gpu_node_is_healthy_or_faulty_and_every_healthy_one_idle_partial_or_busy(world: World) -> None:
+    overview = painted(world).overview
+    assert overview.nodes == sum(bool(node.devices) for node in world.nodes)
+    assert overview.healthy_nodes + overview.faulty_nodes == overview.nodes
+    assert overview.idle_nodes + overview.partial_nodes + overview.busy_nodes == overview.healthy_nodes
+
+
+@given(worlds())
+def test_rates_lie_between_nothing_and_all(world: World) -> None:
+    now = painted(world)
+    overview = now.overview
+    assert 0 <= overview.allocated_milli <= overview.gpus * 1000
+    assert 0 <= overview.measured_gpus <= overview.allocated_gpus <= overview.gpus
+    assert 0 <= overview.utilization_sum <= overview.measured_gpus
+    rates = [rate for each in (*now.consumers, *now.nodes) for rate in (each.utilization, each.memory)]
+    assert all(rate is None or 0 <= rate <= 1 for rate in (*rates, *now.gpus.utilization))
+
+
+@given(worlds())
+def test_a_node_is_faulty_for_a_reason_and_cordoning_is_none(world: World) -> None:
+    broken = {fault.node for fault in world.readings.faults if fault.node != "x"} if world.readings else set()
+    healthy = {
+        node.name
+        for node in world.nodes
+        if node.devices and node.ready and not node.fault and not any(each.fault for each in node.devices)
+    } - broken
+    now = painted(world)
+    assert now.overview.healthy_nodes == len(healthy)
+    assert {node.name for node in now.nodes if node.gpus and node.ready and not node.fault} == healthy
+
+
+@given(worlds())
+def test_the_parts_of_a_picture_agree_about_who_holds_what(world: World) -> None:
+    now = painted(world)
+    known = {(node.name, device.index) for node in world.nodes for device in node.devices}
+    held = [gpu for holder in world.holders for gpu in holder.gpus]
+    here = sum(gpu.gpu_milli for gpu in held if (gpu.node, gpu.device) in known)
+    assert sum(now.gpus.allocated_milli) == sum(node.allocated_milli for node in now.nodes) == here
+    running = [holder for holder in world.holders if holder.phase in RUNNING and holder.gpus]
+    assert {each.uid for each in now.consumers} == {holder.uid for holder in running}
+    assert sum(each.gpu_milli for each in now.consumers) == sum(g.gpu_milli for h in running for g in h.gpus)
+    assert [(-each.gpu_milli, each.uid) for each in now.consumers] == sorted(
+        (-e.gpu_milli, e.uid) for e in now.consumers
+    )
+    assert all(
+        (milli > 0) == (slug is not None)
+        for milli, slug in zip(now.gpus.allocated_milli, now.gpus.workload, strict=True)
+    )
+    assert sum(node.pods for node in now.nodes) == sum(pod.node != "gone" for h in world.holders for pod in h.pods)
+
+
+@given(worlds())
+def test_the_hottest_gpus_are_the_highest_of_all_and_equals_stay_in_order(world: World) -> None:
+    now = painted(world)
+    columns = {
+        Metric.UTILIZATION: now.gpus.utilization,
+        Metric.POWER: now.gpus.power_watts,
+        Metric.TEMPERATURE: now.gpus.temperature,
+    }
+    for metric, column in columns.items():
+        every = [
+            (-value, node, device)
+            for value, node, device in zip(column, now.gpus.node, now.gpus.device, strict=True)
+            if value is not None
+        ]
+        top = [(-gpu.value, gpu.node, gpu.device) for gpu in now.overview.hottest[metric]]
+        assert top == sorted(every)[:100]
+
+
+@given(worlds(), worlds())
+def test_a_picture_that_was_mended_is_the_one_that_would_have_been_made(before: World, after: World) -> None:
+    view = LiveView()
+    view.replace(before.nodes, before.holders)
+    view.read(before.readings)
+    shown(view)
+    names = {node.name for node in after.nodes}
+    nodes = [*after.nodes, *(node for node in before.nodes if node.name not in names)]
+    uids = {holder.uid for holder in (*before.holders, *after.holders)}
+    view.change(after.nodes, uids, after.holders)
+    view.read(after.readings)
+    view.idle_since = {}
+    mended, made = shown(view), painted(World(nodes, after.holders, after.readings))
+    made.gpus = structs.replace(made.gpus, workload=mended.gpus.workload)  # of several holders either may be shown
+    assert mended == made
+
+
+def test_a_workload_is_idle_since_all_its_gpus_are() -> None:
+    node = Node("n", 1, 1, (Device(0, "", "H100"), Device(1, "", "H100")))
+    view = LiveView()
+    view.replace([node], [a_holder(1, Phase.RUNNING, [HeldGpu("n", 0, 1000), HeldGpu("n", 1, 1000)])])
+
+    def idle_since(at: int, *used: float) -> int | None:
+        readings = structs.replace(
+            no_gpus(at, ("n",)),
+            node=np.zeros(2, np.int32),
+            device=np.array([0, 1], np.int16),
+            utilization=np.array(used, np.float32),
+            memory_used=np.zeros(2),
+            memory_total=np.zeros(2),
+            power=np.zeros(2, np.float32),
+            temperature=np.zeros(2, np.float32),
+        )
+        view.read(readings)
+        return live_views.decode_consumers(view.parts(at, SOURCE)[Part.CONSUMERS])[0].idle_since
+
+    assert [idle_since(1, 0.0, 0.5), idle_since(2, 0.01, 0.0), idle_since(3, 0.0, math.nan)] == [None, 2, 2]
+    assert [idle_since(4, 0.02, 0.0), idle_since(5, 0.0, 0.0)] == [None, 5]
