@@ -25,6 +25,8 @@ def horizons(settings: Settings, now: int) -> dict[str, int]:
         "login_attempt": now - settings.login_window_seconds * 1000,
         "log_chunk": now - settings.log_days * DAY_MS,
         "training_chunk": now - settings.training_days * DAY_MS,
+        "sample_chunk": now - settings.sample_days * DAY_MS - HOUR_MS,
+        "sample_segment": now - settings.sample_days * DAY_MS - HOUR_MS,
         "change": now - CHANGE_DAYS * DAY_MS,
         "idempotency": now - settings.idempotency_hours * HOUR_MS,
     }

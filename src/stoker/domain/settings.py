@@ -171,6 +171,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     idle_threshold: Annotated[
         float, Meta(ge=0, le=100, description="A GPU whose utilisation, in percent, is not above this is idle.")
     ] = 1.0
+    sample_seconds: Annotated[
+        int, Meta(ge=1, le=3600, description="How often the hardware is read, in step with the clock.")
+    ] = 15
+    sample_days: Annotated[int, Meta(ge=1, le=36_600, description="How long readings of GPUs are kept.")] = 30
     audit_days: Annotated[
         int, Meta(ge=0, le=36_600, description="How long audit records are kept; 0 means for ever.")
     ] = 365

@@ -33,6 +33,20 @@ WHERE (workload_uid, pod_uid, number) IN (
     LIMIT :limit
 )
 """,
+    "sample_chunk": """
+DELETE FROM sample_chunk
+WHERE (segment_id, first_gpu) IN (
+    SELECT segment_id, first_gpu
+    FROM sample_segment
+    JOIN sample_chunk ON segment_id = id
+    WHERE hour_at < :before
+    LIMIT :limit
+)
+""",
+    "sample_segment": """
+DELETE FROM sample_segment
+WHERE id IN (SELECT id FROM sample_segment WHERE hour_at < :before LIMIT :limit)
+""",
     "change": """
 DELETE FROM change
 WHERE seq IN (SELECT seq FROM change WHERE at < :before LIMIT :limit)

@@ -95,7 +95,7 @@ WHERE segment_id = :segment_id
   AND first_gpu < :to_gpu
 ORDER BY first_gpu
 """
-EVERY_GPU = 1 << 62
+ALL_OF_THEM = 1 << 62
 
 
 class Tick(Struct, frozen=True):
@@ -188,8 +188,10 @@ def drop_ticks(transaction: Transaction, cluster_id: str, ats: Iterable[int]) ->
     transaction.many(DROP_TICK, [{"cluster_id": cluster_id, "at": at} for at in ats])
 
 
-def sweep(transaction: Transaction, cluster_id: str, before: int, limit: int = 2000) -> int:
+def sweep(transaction: Transaction, cluster_id: str, limit: int = 2000) -> int:
     """Remove some of what was kept before the oldest tick; says how much went."""
+    oldest = oldest_tick(transaction, cluster_id)
+    before = ALL_OF_THEM if oldest is None else oldest
     return transaction.run(SWEEP, {"cluster_id": cluster_id, "before": before, "limit": limit})
 
 
@@ -240,7 +242,7 @@ def segments(transaction: Transaction, cluster_id: str, from_hour: int, to_hour:
     return [Segment(*row) for row in transaction.all(SEGMENTS, params)]
 
 
-def chunks(transaction: Transaction, segment_id: int, from_gpu: int = 0, to_gpu: int = EVERY_GPU) -> list[Chunk]:
+def chunks(transaction: Transaction, segment_id: int, from_gpu: int = 0, to_gpu: int = ALL_OF_THEM) -> list[Chunk]:
     """The chunks that begin in this range of the roster, in its order."""
     params = {"segment_id": segment_id, "from_gpu": from_gpu, "to_gpu": to_gpu}
     return [Chunk(*row) for row in transaction.all(CHUNKS, params)]

@@ -39,7 +39,7 @@ def test_what_a_dropped_tick_held_is_swept_and_can_be_written_again(store: Store
         loop_run(store.write(lambda tx, at=at: samples.add_tick(tx, "c", at, 1, [Chunk(0, 1, b"old")])))
     loop_run(store.write(lambda tx: samples.drop_ticks(tx, "c", [1, 2])))
     loop_run(store.write(lambda tx: samples.add_tick(tx, "c", 2, 1, [Chunk(0, 1, b"new")])))
-    assert loop_run(store.write(lambda tx: samples.sweep(tx, "c", 2, 5))) == 1
+    assert loop_run(store.write(lambda tx: samples.sweep(tx, "c"))) == 1
     assert loop_run(store.read(lambda tx: samples.stripes(tx, "c", 0, 0, 9))) == [(2, b"new"), (3, b"old")]
     assert loop_run(store.read(lambda tx: samples.oldest_tick(tx, "c"))) == 2
 
