@@ -17,7 +17,7 @@ EVERY_KIND = [
     ("GET", f"{V1}/me", 401),
     ("POST", f"{V1}/login", 400),
     ("GET", "/nothing", 404),
-    ("GET", "/api/workloads", 404),
+    ("GET", "/api/workloads/absent", 404),
     ("DELETE", "/healthz", 405),
     ("POST", "/api/v1/token", 400),
     ("HEAD", "/healthz", 200),
