@@ -218,3 +218,26 @@ class DimensionQuery(Struct, frozen=True):
     kind: str
     key: str
     value: str = ""
+
+
+class SnapshotWorkload(Struct, frozen=True):
+    """A workload that held GPUs; `utilization` is a fraction of one, None without a reading."""
+
+    uid: str
+    name: str
+    namespace: str
+    kind: str
+    gpu_milli: int
+    utilization: float | None
+    annotations: dict[str, str]
+
+
+class Snapshot(Struct, frozen=True):
+    """Who held what at one moment. `workloads` is None where it was not asked for."""
+
+    id: int
+    at: int
+    gpus: int
+    allocated_milli: int
+    workloads: list[SnapshotWorkload] | None
+    created_at: int

@@ -91,6 +91,12 @@ FROM allocation
 WHERE workload_uid = :workload_uid
   AND to_at IS NULL
 """
+OPEN_ALLOCATIONS = """
+SELECT pod_uid, device, workload_uid, node, model, gpu_milli, from_at
+FROM allocation
+WHERE cluster_id = :cluster_id
+  AND to_at IS NULL
+"""
 
 
 class Allocation(Struct, frozen=True):
@@ -195,6 +201,11 @@ def allocate(transaction: Transaction, cluster_id: str, allocations: Iterable[Al
 def allocated(transaction: Transaction, uids: Collection[str]) -> set[str]:
     """Those of them that hold GPUs now."""
     return {row[0] for row in by_keys(transaction, ALLOCATED, uids)}
+
+
+def open_allocations(transaction: Transaction, cluster_id: str) -> list[Allocation]:
+    """Every GPU of a cluster that is held now."""
+    return [Allocation(*row) for row in transaction.all(OPEN_ALLOCATIONS, {"cluster_id": cluster_id})]
 
 
 def _by_workload(rows: Iterable[Row]) -> dict[str, list[Pod]]:
