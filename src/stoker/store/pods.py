@@ -85,12 +85,6 @@ FROM allocation
 WHERE pod_uid IN (:keys)
   AND to_at IS NULL
 """
-OPEN_ALLOCATIONS = """
-SELECT pod_uid, device, workload_uid, node, model, gpu_milli, from_at
-FROM allocation
-WHERE cluster_id = :cluster_id
-  AND to_at IS NULL
-"""
 ALLOCATIONS_OF = """
 SELECT pod_uid, device, workload_uid, node, model, gpu_milli, from_at
 FROM allocation
@@ -225,11 +219,6 @@ def held_by(transaction: Transaction, cluster_id: str, workload_uid: str) -> lis
     """Those of one workload."""
     params = {"cluster_id": cluster_id, "workload_uid": workload_uid}
     return [build(row) for row in transaction.all(HELD_BY, params)]
-
-
-def open_allocations(transaction: Transaction, cluster_id: str) -> list[Allocation]:
-    """The GPUs that are held in a cluster now."""
-    return [Allocation(*row) for row in transaction.all(OPEN_ALLOCATIONS, {"cluster_id": cluster_id})]
 
 
 def allocations_of(transaction: Transaction, workload_uid: str) -> list[Allocation]:
