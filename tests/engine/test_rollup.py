@@ -7,15 +7,16 @@ from tests.conftest import LoopRun
 
 from stoker.controller.observe import record_nodes, record_pods
 from stoker.controller.rollup import LATE_MS, Rollup
+from stoker.controller.snapshots import Snapshots
 from stoker.domain.identity import Cluster
 from stoker.domain.lifecycle import created
 from stoker.domain.node import Device, Node
 from stoker.domain.readings import Metric
 from stoker.domain.resources import Resources
-from stoker.domain.usage import GPU_HOUR, HOUR_MS
+from stoker.domain.usage import GPU_HOUR, HOUR_MS, SnapshotWorkload
 from stoker.domain.workload import Kind, Pod, PodPhase, Spec, Workload
 from stoker.engines.base import PodSeen
-from stoker.store import clusters, pods, samples, workloads
+from stoker.store import clusters, pods, samples, snapshots, workloads
 from stoker.store.base import Row, Store, Transaction
 from stoker.store.pods import Allocation
 from stoker.telemetry.chunks import encode_tick
@@ -187,3 +188,24 @@ def test_a_faulty_gpu_costs_nobody_busy_or_idle_time(scene: Scene) -> None:
     scene.close()
     assert scene.ledger()["w1"] == [10, 0, 30, 0, 50, 0]
     assert sum(map(sum, scene.ledger().values())) == 240
+
+
+class TestSnapshots:
+    def take(self, scene: Scene, minute: int) -> None:
+        scene.clock.at = HOUR + minute * MINUTE + 700
+        scene.loop_run(Snapshots(scene.store, CLUSTER, scene.clock, 300).take())
+
+    def test_a_slot_is_kept_once_and_those_that_nobody_saw_are_kept_as_missed(self, scene: Scene) -> None:
+        for minute in (20, 22, 40):
+            self.take(scene, minute)
+        kept = scene.rows("snapshot", "at, missed", "ORDER BY at")
+        assert kept == [
+            (HOUR + minute * MINUTE, missed) for minute, missed in ((20, 0), (25, 1), (30, 1), (35, 1), (40, 0))
+        ]
+
+    def test_it_says_who_held_what(self, scene: Scene) -> None:
+        self.take(scene, 20)
+        found = scene.loop_run(scene.store.read(lambda tx: snapshots.latest(tx, CLUSTER)))
+        assert found is not None
+        assert (found.gpus, found.allocated_milli) == (4, 2000)
+        assert found.workloads == [SnapshotWorkload("w1", "train", "ml", "Job", 2000, None, {"cost": "c1"})]

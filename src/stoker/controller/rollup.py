@@ -11,9 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 
-from stoker.controller.lease import LeaseLostError
 from stoker.domain.clock import Clock, rfc3339
-from stoker.domain.errors import StokerError
 from stoker.domain.usage import HOUR_MS, HourUse, Levels, Payer
 from stoker.store import gpu_spans, usage, usage_facts, workspaces
 from stoker.store.base import Store, Transaction
@@ -52,14 +50,7 @@ class Rollup:
     async def run(self) -> None:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            try:
-                await self.catch_up()
-            except LeaseLostError:
-                raise
-            except StokerError as error:
-                log.warning("hours could not be closed: %s", error.message)
-            except Exception:
-                log.exception("hours could not be closed and are tried again")
+            await self.catch_up()
 
     async def catch_up(self) -> int:
         """Close everything that is due; says how many hours."""

@@ -175,6 +175,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         int, Meta(ge=1, le=3600, description="How often the hardware is read, in step with the clock.")
     ] = 15
     sample_days: Annotated[int, Meta(ge=1, le=36_600, description="How long readings of GPUs are kept.")] = 30
+    snapshot_seconds: Annotated[
+        int, Meta(ge=60, le=3600, description="How often it is written down who holds which GPUs.")
+    ] = 300
     audit_days: Annotated[
         int, Meta(ge=0, le=36_600, description="How long audit records are kept; 0 means for ever.")
     ] = 365

@@ -4,14 +4,16 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from stoker.controller.cluster import ClusterController
+from stoker.controller.forever import forever
 from stoker.controller.lease import Lease, LeaseLostError
 from stoker.controller.rollup import Rollup
+from stoker.controller.snapshots import Snapshots
 from stoker.domain.clock import Clock
 from stoker.domain.errors import ErrorCode, StokerError
 from stoker.domain.identity import Cluster
@@ -86,9 +88,16 @@ class Fleet:
                 async with asyncio.TaskGroup() as group:
                     group.create_task(lease.renew(leased))
                     group.create_task(controller.run())
-                    group.create_task(Rollup(leased, cluster_id, self._clock, self._settings.idle_threshold).run())
+                    for loop in self._usage_loops(leased, cluster_id):
+                        group.create_task(forever(loop, cluster_id))
             except* LeaseLostError as lost:
                 log.warning("%s", lost.exceptions[0])
+
+    def _usage_loops(self, store: Store, cluster_id: str) -> list[Callable[[], Coroutine[Any, Any, None]]]:
+        settings = self._settings
+        rollup = Rollup(store, cluster_id, self._clock, settings.idle_threshold)
+        snapshots = Snapshots(store, cluster_id, self._clock, settings.snapshot_seconds)
+        return [rollup.run, snapshots.run]
 
     async def tail(self, cluster_id: str, pod_uid: str, position: int, limit: int) -> list[LogLine]:
         engine = self._engines.get(cluster_id)

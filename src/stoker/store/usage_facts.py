@@ -1,13 +1,13 @@
 """What an hour is closed from: who held which GPU, when their pods began to work, and whose they were."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct, structs
 
 from stoker.domain.usage import Payer
 from stoker.store.base import Transaction
+from stoker.store.keys import by_keys
 
 HELD = """
 SELECT allocation.node, allocation.device, allocation.workload_uid, allocation.pod_uid, allocation.gpu_milli,
@@ -29,21 +29,20 @@ WHERE allocation.cluster_id = :cluster_id
 PAYERS = """
 SELECT uid, slug, name, kind, namespace, workspace_id, user_id, '', gpu_milli * replicas
 FROM workload
-WHERE uid IN ({uids})
+WHERE uid IN (:keys)
 """
 LABELS = """
 SELECT workload_uid, kind, key, value
 FROM workload_label
-WHERE workload_uid IN ({uids})
+WHERE workload_uid IN (:keys)
 ORDER BY workload_uid, kind, key
 """
 PHASES = """
 SELECT workload_uid, phase, from_at
 FROM phase_interval
-WHERE workload_uid IN ({uids})
+WHERE workload_uid IN (:keys)
 ORDER BY workload_uid, version
 """
-AT_ONCE = 500
 NEVER = 1 << 62
 
 
@@ -85,18 +84,12 @@ def workloads(transaction: Transaction, uids: Iterable[str]) -> Workloads:
     labels: defaultdict[str, dict[str, dict[str, str]]] = defaultdict(lambda: {"label": {}, "annotation": {}})
     phases: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
     payers = {}
-    for named, some in _some(sorted(uids)):
-        for uid, kind, key, value in transaction.all(LABELS.format(uids=named), some):
-            labels[uid][kind][key] = value
-        for uid, phase, from_at in transaction.all(PHASES.format(uids=named), some):
-            phases[uid].append((from_at, phase))
-        for row in transaction.all(PAYERS.format(uids=named), some):
-            mine = labels[row[0]]
-            payers[row[0]] = Payer(*row, labels=mine["label"], annotations=mine["annotation"])
+    wanted = sorted(uids)
+    for uid, kind, key, value in by_keys(transaction, LABELS, wanted):
+        labels[uid][kind][key] = value
+    for uid, phase, from_at in by_keys(transaction, PHASES, wanted):
+        phases[uid].append((from_at, phase))
+    for row in by_keys(transaction, PAYERS, wanted):
+        mine = labels[row[0]]
+        payers[row[0]] = Payer(*row, labels=mine["label"], annotations=mine["annotation"])
     return Workloads(payers, phases)
-
-
-def _some(uids: list[str]) -> Iterator[tuple[str, dict[str, object]]]:
-    rest = iter(uids)
-    while some := list(islice(rest, AT_ONCE)):
-        yield ", ".join(f":u{place}" for place in range(len(some))), {f"u{p}": uid for p, uid in enumerate(some)}
