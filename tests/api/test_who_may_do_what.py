@@ -120,6 +120,8 @@ ROWS = [
     Row("GET", f"{LENS}/{{workload}}/metrics?start=1&end=2", SIGNED_IN, 200),
     Row("GET", f"{LENS}/{{workload}}/trainingPerformance?start=1&end=2", SIGNED_IN, 200),
     Row("GET", f"{V1}/workloads/{{workload}}/metrics", VIEWER, 200),
+    Row("GET", f"{V1}/workloads/{{workload}}/training-metrics", VIEWER, 200),
+    Row("POST", f"{V1}/workloads/{{workload}}/training-metrics", KEEPER, 204, {"metrics": {"loss": 0.5}}),
     Row("GET", "/api/workloadMetadata", SIGNED_IN, 200),
     Row("GET", "/api/clusters/overview", SIGNED_IN, 200),
     Row("GET", "/api/clusters/consumers", SIGNED_IN, 200),

@@ -21,6 +21,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "api": {"services", "domain"},
     "client": {"domain"},
     "cli": {"domain", "client"},
+    "job": set(),
 }
 EVERYTHING = {"server"}
 """The one room that builds all the others."""

@@ -182,7 +182,7 @@ class Api:
             self._per_key.take(actor.credential)
         elif rule.who is Who.MONITOR and may_monitor_unsigned(exchange.request, self._settings, exchange.origin):
             return None
-        if actor is None or rule.who in _EARLY:
+        if actor is None or actor.pod_uid or rule.who in _EARLY:
             authorise(actor, endpoint.action)
         return actor
 

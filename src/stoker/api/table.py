@@ -13,6 +13,7 @@ from stoker.api.native import (
     installation,
     measurements,
     sessions,
+    training,
     users,
     workspaces,
 )
@@ -28,6 +29,7 @@ ENDPOINTS: list[Endpoint] = endpoints_of(
         lens_series,
         lens_clusters,
         native_workloads,
+        training,
         explain,
         fleet,
         measurements,

@@ -23,6 +23,8 @@ class Actor(Struct, frozen=True):
     """When the API key that is used ends, if one is and it does."""
     credential: str = ""
     session_id: str = ""
+    pod_uid: str = ""
+    """Set for the credential of a pod, which is for one thing only."""
     address: str = ""
     trace_id: str = ""
 
@@ -110,6 +112,7 @@ class Action(StrEnum):
     WORKLOAD_RESUME = "workload.resume"
     WORKLOAD_DELETE = "workload.delete"
     WORKLOAD_EXEC = "workload.exec"
+    TRAINING_REPORT = "training.report"
 
 
 RULES: Mapping[Action, Rule] = {
@@ -158,6 +161,7 @@ RULES: Mapping[Action, Rule] = {
     Action.WORKLOAD_RESUME: Rule(Who.KEEPER, _WORKLOADS),
     Action.WORKLOAD_DELETE: Rule(Who.KEEPER, _WORKLOADS),
     Action.WORKLOAD_EXEC: Rule(Who.KEEPER, _WORKLOADS),
+    Action.TRAINING_REPORT: Rule(Who.KEEPER, _WORKLOADS),
 }
 
 _LEAST = {Who.VIEWER: MemberRole.VIEWER, Who.MEMBER: MemberRole.MEMBER, Who.MANAGER: MemberRole.MANAGER}
@@ -175,6 +179,8 @@ def may(actor: Actor | None, action: Action, target: Target = NOTHING) -> Verdic
         return Verdict(True, f"{action} is open to anyone")
     if actor is None:
         return Verdict(False, f"{action} needs a credential")
+    if actor.pod_uid:
+        return Verdict(action is Action.TRAINING_REPORT, "the credential of a pod is only for its own training metrics")
     if actor.scopes and not actor.scopes & rule.scopes:
         held = ", ".join(sorted(actor.scopes))
         if not rule.scopes:

@@ -37,6 +37,14 @@ class Points(Struct, frozen=True):
             yield TrainingPoint(self.names[metric], value, at, None if step == NO_STEP else step)
 
 
+class Curve(Struct, frozen=True):
+    """One metric: how many points it has, and all of them, or a part from the first to the last."""
+
+    metric: str
+    count: int
+    points: list[TrainingPoint]
+
+
 class Part(Struct, frozen=True):
     """Points of one source in one attempt."""
 
@@ -89,6 +97,25 @@ def merged(parts: Sequence[Part], start: int, end: int) -> Points:
     return _ordered(found, kept)
 
 
+def curves(found: Points, most: int) -> list[Curve]:
+    """Each metric with at most so many of its points, evenly chosen; the first and the last are always among them."""
+    ends = np.searchsorted(found.metric, np.arange(len(found.names) + 1)).tolist()
+    return [
+        Curve(name, last - first, list(_chosen(found, first, last, most).rows()))
+        for name, first, last in zip(found.names, ends[:-1], ends[1:], strict=True)
+        if last > first
+    ]
+
+
+def _chosen(found: Points, first: int, last: int, most: int) -> Points:
+    places = np.linspace(first, last - 1, min(most, last - first)).round().astype(np.int64)
+    return _taken(found, places)
+
+
+def _taken(found: Points, places: Integers | NDArray[np.bool_]) -> Points:
+    return Points(found.names, found.metric[places], found.at[places], found.step[places], found.value[places])
+
+
 def _translated(part: Points, names: dict[str, int]) -> Integers:
     places = [names.setdefault(name, len(names)) for name in part.names]
     return np.array(places, np.int64)[part.metric] if places else part.metric
@@ -111,9 +138,11 @@ def _said_first(found: Points, parts: Sequence[Part]) -> NDArray[np.bool_]:
 
 
 def _ordered(found: Points, kept: NDArray[np.bool_]) -> Points:
+    """By metric, time and step; what is the same in all was sent twice and is there once."""
     names = tuple(sorted(found.names))
-    place = {name: number for number, name in enumerate(names)}
-    metric = _translated(found, place)[kept]
-    at, step, value = found.at[kept], found.step[kept], found.value[kept]
-    order = np.lexsort((step, at, metric))
-    return Points(names, metric[order], at[order], step[order], value[order])
+    metric = _translated(found, {name: number for number, name in enumerate(names)})
+    found = _taken(Points(names, metric, found.at, found.step, found.value), kept)
+    found = _taken(found, np.lexsort((found.value, found.step, found.at, found.metric)))
+    new = np.ones(len(found), dtype=bool)
+    new[1:] = np.any([c[1:] != c[:-1] for c in (found.metric, found.at, found.step, found.value)], axis=0)
+    return found if new.all() else _taken(found, new)

@@ -20,7 +20,9 @@ from msgspec import Meta
 from stoker.domain.errors import ErrorCode, StokerError
 
 PREFIX = "STOKER_"
-CLIENT_VARIABLES = frozenset({"STOKER_SERVER", "STOKER_TOKEN", "STOKER_CONFIG", "STOKER_OUTPUT"})
+CLIENT_VARIABLES = frozenset(
+    {"STOKER_SERVER", "STOKER_TOKEN", "STOKER_CONFIG", "STOKER_OUTPUT", "STOKER_REPORT_URL", "STOKER_REPORT_TOKEN"}
+)
 
 _DAY = 86_400
 _PATH = {"path": True}

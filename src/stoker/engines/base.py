@@ -133,7 +133,8 @@ class Engine(Protocol):
         ...
 
     def log_activity(self) -> AsyncIterator[str]:
-        """Uids of pods whose log has grown, soon after it has; one may come without need."""
+        """Uids of pods whose log has grown, soon after it has; first of all that may have grown before anyone asked.
+        One may come without need."""
         ...
 
     async def service_address(self, workload_uid: str) -> str:

@@ -15,6 +15,7 @@ from stoker.controller.retention import forget_forever
 from stoker.domain.clock import Clock, SystemClock
 from stoker.domain.errors import ErrorCode, StokerError
 from stoker.domain.names import Randomness
+from stoker.domain.report_token import ReportTo
 from stoker.domain.settings import Settings
 from stoker.server.fleet import Fleet, working
 from stoker.services.bundle import Services, build_services
@@ -52,9 +53,9 @@ def make_data_dir(settings: Settings) -> Path:
 
 @asynccontextmanager
 async def installed(
-    settings: Settings, clock: Clock | None = None, randomness: Randomness = secrets.token_bytes
+    settings: Settings, clock: Clock | None = None, randomness: Randomness = secrets.token_bytes, address: str = ""
 ) -> AsyncIterator[Installation]:
-    """Everything running but the sockets; closed in the reverse order."""
+    """Everything running but the sockets; closed in the reverse order. Jobs report to `address`, if there is one."""
     clock = clock or SystemClock()
     data_dir = make_data_dir(settings)
     store = open_store(
@@ -64,7 +65,8 @@ async def installed(
         candidate = readable(randomness(48))
         signing_key = await store.write(lambda tx: kept_secrets.find_or_add(tx, SIGNING_KEY, candidate, clock.now()))
         signal = Signal()
-        fleet = Fleet(store, clock, randomness, settings, signal)
+        reports = ReportTo(address, signing_key) if address else None
+        fleet = Fleet(store, clock, randomness, settings, signal, reports)
         context = Context(store, clock, randomness, settings, signing_key, signal)
         await prepare(context)
         admin_key_file = await ensure_admin_key(context, data_dir)

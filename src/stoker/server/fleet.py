@@ -19,6 +19,7 @@ from stoker.domain.errors import ErrorCode, StokerError
 from stoker.domain.identity import Cluster
 from stoker.domain.names import Randomness
 from stoker.domain.reach import LogLine, Terminal
+from stoker.domain.report_token import ReportTo
 from stoker.domain.settings import Settings
 from stoker.engines.base import Engine
 from stoker.engines.local.containment import ContainmentMode
@@ -35,12 +36,21 @@ log = logging.getLogger("stoker.fleet")
 
 
 class Fleet:
-    def __init__(self, store: Store, clock: Clock, randomness: Randomness, settings: Settings, signal: Signal) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        randomness: Randomness,
+        settings: Settings,
+        signal: Signal,
+        reports: ReportTo | None = None,
+    ) -> None:
         self._store = store
         self._clock = clock
         self._randomness = randomness
         self._settings = settings
         self._signal = signal
+        self._reports = reports
         self._engines: dict[str, Engine] = {}
 
     @asynccontextmanager
@@ -68,6 +78,7 @@ class Fleet:
             mode=ContainmentMode(settings.containment),
             hidden=tuple(Path(file) for file in (settings.tls_key, settings.prometheus_token_file) if file),
             clock=self._clock,
+            reports=self._reports,
         )
         return [(local, engine)]
 

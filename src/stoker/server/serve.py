@@ -113,7 +113,8 @@ def address_of(settings: Settings, listening: socket.socket) -> str:
 
 
 async def _serve(settings: Settings, listening: socket.socket, announce: Announce) -> None:
-    async with installed(settings) as installation:
+    address = address_of(settings, listening)
+    async with installed(settings, address=address) as installation:
         config = uvicorn.Config(
             installation.api,
             http=LimitedProtocol,
@@ -141,7 +142,6 @@ async def _serve(settings: Settings, listening: socket.socket, announce: Announc
             ) from error
         gc.collect()
         gc.freeze()
-        address = address_of(settings, listening)
         await Server(settings, config, lambda: announce(address, installation)).serve([listening])
 
 

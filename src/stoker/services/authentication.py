@@ -16,11 +16,12 @@ from stoker.domain.errors import ErrorCode, StokerError
 from stoker.domain.identity import ApiKey, Session, User, UserKind, UserRole
 from stoker.domain.names import new_uuid
 from stoker.domain.permissions import Action, Actor
+from stoker.domain.report_token import GRACE_MS, PREFIX, pod_of_token
 from stoker.services.attempts import count_attempt
 from stoker.services.context import OK, Context, add_record, record
 from stoker.services.passwords import Passwords
 from stoker.services.secrets import KEY_PREFIX, readable, sha256
-from stoker.store import accounts, credentials
+from stoker.store import accounts, credentials, pods
 from stoker.store.base import Transaction
 
 ISSUER = "stoker"
@@ -109,7 +110,11 @@ class Authentication:
 
     async def by_bearer(self, credential: str, origin: Origin) -> Actor:
         """The actor of an `Authorization: Bearer` header."""
-        actor = await self._by_key(credential, origin) or await self._by_jwt(credential, origin)
+        actor = (
+            await self._by_key(credential, origin)
+            or await self._by_report_token(credential, origin)
+            or await self._by_jwt(credential, origin)
+        )
         if actor is None:
             raise _refused("The bearer credential is neither an API key nor a token.")
         return actor
@@ -203,6 +208,28 @@ class Authentication:
         self._touched[key.id] = now
         with contextlib.suppress(StokerError):  # whoever may only read still may, on a disk that is full
             await self._context.store.write(lambda tx: credentials.touch_key(tx, key.id, now, origin.address))
+
+    async def _by_report_token(self, credential: str, origin: Origin) -> Actor | None:
+        """A pod that reports its own metrics; its token is good until a moment after its end."""
+        if not credential.startswith(PREFIX):
+            return None
+        uid = pod_of_token(self._context.signing_key, credential)
+        pod = await self._context.store.peek(lambda tx: pods.get(tx, uid)) if uid else None
+        if pod is None:
+            raise _refused("The token was not issued by this Stoker.")
+        if pod.phase.ended and (pod.ended_at or 0) + GRACE_MS < self._context.clock.now():
+            raise _refused("The token has expired with its pod.")
+        return Actor(
+            user_id="",
+            name=pod.name,
+            kind=UserKind.APPLICATION,
+            admin=False,
+            memberships={},
+            credential=f"pod {pod.uid}",
+            pod_uid=pod.uid,
+            address=origin.address,
+            trace_id=origin.trace_id,
+        )
 
     async def _by_jwt(self, credential: str, origin: Origin) -> Actor | None:
         if credential.count(".") != 2:

@@ -1,16 +1,36 @@
 """Training metrics of a workload: what was parsed from its logs and what its code reported, read as one series."""
 
-from collections.abc import AsyncIterator
+import math
+from collections.abc import AsyncIterator, Mapping, Sequence
 
-from stoker.domain.errors import not_found
-from stoker.domain.points import Points
+from msgspec import Struct
+
+from stoker.domain.errors import bad_request, not_found
+from stoker.domain.metric_names import own_name, put
+from stoker.domain.permissions import Action, Actor, Target
+from stoker.domain.points import Curve, Points, curves
 from stoker.domain.series import Point
-from stoker.domain.training import TrainingPoint
-from stoker.services.context import Context
-from stoker.store import training, workload_list
+from stoker.domain.training import Measured, TrainingPoint
+from stoker.domain.workload import Workload
+from stoker.services.context import Context, authorise
+from stoker.services.workloads import visible
+from stoker.store import pods, training, workload_list
 from stoker.store.base import Transaction
+from stoker.store.training import Batch
 
 AT_ONCE = 5_000
+AHEAD_MS = 60_000
+"""How far the clock of a job may be ahead of ours."""
+PUSHED = "push/"
+"""Begins the name of the source of what was reported; the uid of the pod that reported it follows, if one did."""
+
+
+class Report(Struct, frozen=True):
+    """What code says of itself; without a time it is of now."""
+
+    metrics: Mapping[str, float]
+    step: int | None = None
+    at: int | None = None
 
 
 class Training:
@@ -39,11 +59,63 @@ class Training:
 
         return await self._context.store.read(query)
 
+    async def curves(self, actor: Actor, ref: str, start: int, end: int, most: int) -> list[Curve]:
+        """Each metric of a workload the caller can see, with at most so many of its points."""
+
+        def query(transaction: Transaction) -> Points:
+            workload = visible(transaction, actor, ref).workload
+            return training.points(transaction, workload.uid, start, end)
+
+        return curves(await self._context.store.read(query), most)
+
+    async def report(self, actor: Actor, ref: str, reports: Sequence[Report]) -> None:
+        """Keep what code says of itself. The same said again, of the same moment, is one point."""
+        now = self._context.clock.now()
+        measured = [_measured(report, now) for report in reports]
+
+        def change(transaction: Transaction) -> None:
+            workload, attempt = self._reported(transaction, actor, ref)
+            batch = Batch(workload.uid, f"{PUSHED}{actor.pod_uid}", attempt, measured)
+            training.add(transaction, [batch])
+
+        await self._context.store.write(change)
+
+    def _reported(self, transaction: Transaction, actor: Actor, ref: str) -> tuple[Workload, int]:
+        """The workload that is reported on and its attempt: a pod's own, or one that the caller may change."""
+        if not actor.pod_uid:
+            workload = visible(transaction, actor, ref).workload
+            target = Target(workspace_id=workload.workspace_id, owner_id=workload.user_id)
+            authorise(actor, Action.TRAINING_REPORT, target)
+            return workload, workload.attempt
+        workload = _present(transaction, ref)
+        pod = pods.get(transaction, actor.pod_uid)
+        if pod is None or pod.workload_uid != workload.uid:
+            raise not_found("workload", ref)
+        return workload, pod.attempt
+
     async def _read(self, ref: str, start: int, end: int) -> Points:
         def query(transaction: Transaction) -> Points:
-            entry = workload_list.find(transaction, ref)
-            if entry is None or entry.workload.deleted_at is not None:
-                raise not_found("workload", ref)
-            return training.points(transaction, entry.workload.uid, start, end)
+            return training.points(transaction, _present(transaction, ref).uid, start, end)
 
         return await self._context.store.read(query)
+
+
+def _present(transaction: Transaction, ref: str) -> Workload:
+    entry = workload_list.find(transaction, ref)
+    if entry is None or entry.workload.deleted_at is not None:
+        raise not_found("workload", ref)
+    return entry.workload
+
+
+def _measured(report: Report, now: int) -> Measured:
+    if report.at is not None and report.at > now + AHEAD_MS:
+        raise bad_request("at", "it lies in the future. Leave it out, or set the clock of the job.")
+    metrics: dict[str, float] = {}
+    for raw, value in report.metrics.items():
+        name = own_name(raw)
+        if not name:
+            raise bad_request("metrics", f'"{raw[:40]}" is no name. Use letters, digits and underscores.')
+        if not math.isfinite(value):
+            raise bad_request(f"metrics.{name}", "it is not a finite number. Leave it out.")
+        put(metrics, name, value)
+    return Measured(now if report.at is None else report.at, report.step, metrics)

@@ -1,5 +1,6 @@
 """Who may do what: every action, every role and every scope, against a table written by hand."""
 
+import msgspec
 import pytest
 
 from stoker.domain.identity import MemberRole, Scope, UserKind
@@ -57,6 +58,7 @@ TABLE = {
     "workload.resume": (KEEPER, WORK),
     "workload.delete": (KEEPER, WORK),
     "workload.exec": (KEEPER, WORK),
+    "training.report": (KEEPER, WORK),
 }
 OF_ANOTHER = Target(workspace_id=VISION, owner_id="another")
 OF_ONESELF = Target(workspace_id=VISION, owner_id="oneself")
@@ -120,6 +122,12 @@ def test_a_scope_limits_even_an_admin(action: Action, scope: Scope) -> None:
     least, scopes = TABLE[action]
     expected = least == ANYONE or scope in scopes.split()
     assert _allowed(_actor(admin=True, scopes=scope), action, OF_ANOTHER) == expected
+
+
+@each_action
+def test_the_credential_of_a_pod_is_for_one_thing_only(action: Action) -> None:
+    pod = msgspec.structs.replace(_actor("manager"), pod_uid="pod")
+    assert _allowed(pod, action, OF_ONESELF) == (TABLE[action][0] == ANYONE or action is Action.TRAINING_REPORT)
 
 
 @each_action

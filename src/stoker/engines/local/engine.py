@@ -14,6 +14,7 @@ from stoker.domain.clock import Clock, SystemClock
 from stoker.domain.errors import not_found
 from stoker.domain.node import CONTAINED, Node
 from stoker.domain.reach import LogLine, Terminal
+from stoker.domain.report_token import ReportTo
 from stoker.engines.base import Capabilities, Changes, Everything, Observation, Order
 from stoker.engines.feed import Mailbox
 from stoker.engines.local import cgroups, devices, surroundings
@@ -67,13 +68,14 @@ class LocalEngine:
         log_segment_bytes: int = 16 * 1024**2,
         log_segments: int = 4,
         clock: Clock | None = None,
+        reports: ReportTo | None = None,
     ) -> "LocalEngine":
         """Adopt the pods that are there. `gpus` declares pretend devices in place of those that were found; `hidden`
-        are files and folders outside the data directory that no job may see."""
+        are files and folders outside the data directory that no job may see; `reports` is where jobs send metrics."""
         kept = await asyncio.to_thread(containment, mode)
         groups = cgroups.take(cgroups.detect())
         walls = kept.mode is ContainmentMode.NAMESPACES
-        limits = Limits(walls, groups, hidden, log_segment_bytes, log_segments)
+        limits = Limits(walls, groups, hidden, log_segment_bytes, log_segments, reports)
         found = await asyncio.to_thread(devices.found) if gpus is None else devices.pretend(gpus)
         _allow_many_files()
         node = this_machine(node_name, found)
@@ -115,6 +117,8 @@ class LocalEngine:
         mailbox = Mailbox()
         self._roster.log_readers.add(mailbox)
         try:
+            for uid in list(self._roster.pods):
+                yield uid
             while uids := await mailbox.take():
                 for uid in uids:
                     yield uid

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from stoker.domain.errors import bad_request
+from stoker.domain.report_token import ReportTo
 from stoker.domain.workload import Kind
 from stoker.engines.base import Order, PodOrder
 from stoker.engines.local import surroundings
@@ -30,6 +31,7 @@ class Limits(msgspec.Struct, frozen=True):
     hidden: tuple[Path, ...] = ()
     log_segment_bytes: int = 16 * 1024**2
     log_segments: int = 4
+    reports: ReportTo | None = None
 
 
 def make_pod(places: Places, limits: Limits, order: Order, wanted: PodOrder, port: int) -> Pod:
@@ -55,7 +57,8 @@ def make_pod(places: Places, limits: Limits, order: Order, wanted: PodOrder, por
         namespaces=limits.walls,
         groups=joined.folders,
     )
-    env = surroundings.surroundings(work) | ({"PORT": str(port)} if port else {}) | dict(wanted.env)
+    told = limits.reports.env(order.workload_uid, wanted.uid) if limits.reports else {}
+    env = surroundings.surroundings(work) | ({"PORT": str(port)} if port else {}) | told | dict(wanted.env)
     folder = places.pod(wanted.uid)
     folder.mkdir(mode=0o700, exist_ok=True)
     _put(folder / ORDER, _launch_file(places, limits, order, script, env | {MARK: wanted.uid}, joined))

@@ -5,8 +5,9 @@ from typing import Any
 
 import msgspec
 
+from stoker.domain.metric_names import own_name, put
 from stoker.domain.training import HIGHEST_STEP, MOST_METRICS
-from stoker.telemetry.training.names import IGNORED, OUTCOMES, STEPS, own_name, put
+from stoker.telemetry.training.names import IGNORED, OUTCOMES, STEPS
 from stoker.telemetry.training.numbers import number
 from stoker.telemetry.training.segments import Found
 

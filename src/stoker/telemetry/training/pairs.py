@@ -7,8 +7,9 @@ import re
 from collections.abc import Sequence
 from math import isinf
 
+from stoker.domain.metric_names import ALIASES, own_name, put
 from stoker.domain.training import MOST_METRICS, Canonical
-from stoker.telemetry.training.names import ALIASES, IGNORED, OUTCOMES, QUALIFIERS, own_name, put
+from stoker.telemetry.training.names import IGNORED, OUTCOMES, QUALIFIERS
 from stoker.telemetry.training.numbers import NUMBER
 from stoker.telemetry.training.segments import Found
 

@@ -6,8 +6,9 @@ A value may be an instant and an average (`654.5/735.1`, `496.3 (avg 496.1)`), o
 
 import re
 
+from stoker.domain.metric_names import own_name, put
 from stoker.domain.training import MOST_METRICS
-from stoker.telemetry.training.names import IGNORED, own_name, put
+from stoker.telemetry.training.names import IGNORED
 from stoker.telemetry.training.numbers import number, numbers
 
 _ITERATION = re.compile(r"\biteration\s{1,20}(\d{1,15})(?:\s{0,20}/|\s{0,20}$|\s+on\b)", re.IGNORECASE)

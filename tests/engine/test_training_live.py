@@ -1,0 +1,80 @@
+"""Real jobs on the local engine: what they print and what they report becomes training metrics, also over a crash."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.engine.live import LiveClient, LiveServer, until
+
+V1 = "/api/stoker/v1/workloads"
+MEGATRON = (
+    "' [2025-11-21 12:10:29] iteration {n}/ 500 | consumed samples: 64 | elapsed time per iteration (ms): 2701.3 |"
+    " throughput per GPU (TFLOP/s/GPU): 210.5 | lm loss: {n}.5E-01 | grad norm: 0.132 |'"
+)
+
+
+def printing(first: int, last: int, gate: str = "") -> str:
+    """A script that prints iterations, and waits for a file before it goes on."""
+    lines = "\n".join(f"echo {MEGATRON.format(n=n)}" for n in range(first, last))
+    return f"{lines}\n" + (f"while [ ! -e {gate} ]; do sleep 0.05; done\n" if gate else "")
+
+
+def curves(client: LiveClient, job: str) -> dict[str, list[tuple[int | None, float]]]:
+    items: list[Any] = client.get(f"{V1}/{job}/training-metrics", limit=10_000)["items"]
+    return {each["metric"]: [(point["step"], point["value"]) for point in each["points"]] for each in items}
+
+
+def expected(count: int) -> list[tuple[int, float]]:
+    return [(n, float(f"{n}.5E-01")) for n in range(1, count + 1)]
+
+
+def test_a_job_that_runs_shows_the_loss_it_prints(tmp_path: Path) -> None:
+    with LiveServer(tmp_path / "data").start() as server:
+        client = server.client()
+        job = client.create(printing(1, 6, "go"))
+        found = until(lambda: curves(client, job), lambda seen: len(seen.get("loss", [])) == 5)
+        assert found["loss"] == expected(5)
+        assert found["tflops"] == [(n, 210.5) for n in range(1, 6)]
+        assert client.workload(job)["phase"] in {"Pending", "Running"}
+        client.send("POST", f"/api/custom/workloads/{job}/stop")
+        client.end(job)
+        client.close()
+
+
+@pytest.mark.slow
+def test_a_server_that_is_killed_neither_loses_nor_doubles_a_point(tmp_path: Path) -> None:
+    with LiveServer(tmp_path / "data") as server:
+        server.start()
+        client = server.client()
+        gates = [tmp_path / f"gate{number}" for number in range(3)]
+        script = "".join(printing(1 + 50 * n, 51 + 50 * n, str(gate)) for n, gate in enumerate(gates))
+        job = client.create(script)
+        for number, gate in enumerate(gates):
+            count = 50 * (number + 1)
+            until(lambda: curves(client, job), lambda seen, n=count: len(seen.get("loss", [])) >= n)
+            server.kill()
+            gate.touch()
+            server.start()
+        client.end(job)
+        assert curves(client, job)["loss"] == expected(150)
+        client.close()
+
+
+def test_code_in_a_job_reports_without_being_set_up(tmp_path: Path) -> None:
+    script = (
+        f"exec {sys.executable} - <<'END'\n"
+        "import stoker\n"
+        "for step in range(100):\n"
+        "    stoker.report(step, loss=1 / (step + 1), accuracy=0.5)\n"
+        "END\n"
+    )
+    with LiveServer(tmp_path / "data").start() as server:
+        client = server.client()
+        job = client.create(script)
+        assert client.end(job)["phase"] == "Succeeded", client.lines(job)
+        found = curves(client, job)
+        assert found["loss"] == [(step, 1 / (step + 1)) for step in range(100)]
+        assert len(found["accuracy"]) == 100
+        assert client.lines(job) == []
+        client.close()

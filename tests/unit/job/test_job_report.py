@@ -1,0 +1,128 @@
+"""`stoker.report`: cheap, quiet, and complete by the end of the process."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+
+class Desk(ThreadingHTTPServer):
+    """Takes reports; answers with the statuses that it is given, then with 204."""
+
+    def __init__(self) -> None:
+        self.bodies: list[Any] = []
+        self.tokens: set[str | None] = set()
+        self.statuses: list[int] = []
+        self.came = threading.Condition()
+        super().__init__(("127.0.0.1", 0), Taker)
+
+    @property
+    def entries(self) -> list[Any]:
+        return [entry for body in self.bodies for entry in body]
+
+    def env(self) -> dict[str, str]:
+        return {"STOKER_REPORT_URL": f"http://127.0.0.1:{self.server_port}/report", "STOKER_REPORT_TOKEN": "rt-1"}
+
+
+class Taker(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        desk = self.server
+        assert isinstance(desk, Desk)
+        with desk.came:
+            status = desk.statuses.pop(0) if desk.statuses else 204
+            if status == 204:
+                desk.bodies.append(body)
+            desk.tokens.add(self.headers["Authorization"])
+            desk.came.notify_all()
+        self.send_response(status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None: ...  # noqa: A002
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    with Desk() as opened:
+        serving = threading.Thread(target=opened.serve_forever, args=(0.01,))
+        serving.start()
+        yield opened
+        opened.shutdown()
+        serving.join()
+
+
+def job(script: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run a script as a job of its own."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("STOKER_")}
+    return subprocess.run(
+        [sys.executable, "-c", script], env=clean | env, capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+def test_everything_that_was_reported_has_arrived_when_the_process_ends(desk: Desk) -> None:
+    ended = job("import stoker\nfor step in range(2500):\n    stoker.report(step, loss=1 / (step + 1))", desk.env())
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert [entry["step"] for entry in desk.entries] == list(range(2500))
+    assert desk.entries[3]["metrics"] == {"loss": 0.25}
+    assert desk.entries[0]["at"].endswith("Z")
+    assert desk.tokens == {"Bearer rt-1"}
+    assert all(len(body) <= 1000 for body in desk.bodies)
+
+
+def test_what_is_not_a_finite_number_is_left_out(desk: Desk) -> None:
+    script = "import stoker\nstoker.report(1, loss=float('nan'), lr=0.5)\nstoker.report(step=2, loss=float('inf'))"
+    assert job(script, desk.env()).returncode == 0
+    assert [entry["metrics"] for entry in desk.entries] == [{"lr": 0.5}]
+
+
+def test_a_server_that_is_away_for_a_moment_gets_it_later(desk: Desk) -> None:
+    desk.statuses = [503, 429]
+    ended = job("import stoker\nstoker.report(1, loss=0.5)\nstoker.report(2, loss=0.25)", desk.env())
+    assert [entry["step"] for entry in desk.entries] == [1, 2]
+    assert ended.stderr.count("training metrics") == 1
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "import stoker\nstoker.report(1, loss=0.5)\nstoker.report(2, loss=0.5)\nprint('trained')",
+        "import stoker\nstoker.report('one', loss=0.5)\nstoker.report(2, loss=object())\nprint('trained')",
+        "import stoker\nstoker.report(1, **{f'm{n}': 1 for n in range(65)})\nprint('trained')",
+    ],
+)
+@pytest.mark.parametrize(
+    "env", [{}, {"STOKER_REPORT_URL": "http://127.0.0.1:1/x", "STOKER_REPORT_TOKEN": "x"}, {"STOKER_REPORT_URL": "?"}]
+)
+def test_nothing_that_goes_wrong_reaches_the_training_code(script: str, env: dict[str, str]) -> None:
+    ended = job(script, env)
+    assert (ended.returncode, ended.stdout) == (0, "trained\n")
+    assert len(ended.stderr.splitlines()) == 1, ended.stderr
+
+
+def test_a_child_process_reports_for_itself(desk: Desk) -> None:
+    script = """
+import os, stoker
+stoker.report(1, loss=0.5)
+if os.fork() == 0:
+    stoker.report(2, loss=0.25)
+    raise SystemExit
+os.wait()
+"""
+    assert job(script, desk.env()).returncode == 0
+    assert sorted(entry["step"] for entry in desk.entries) == [1, 2]
+
+
+def test_importing_it_costs_next_to_nothing() -> None:
+    script = (
+        "import sys, stoker\nassert 'stoker.job' not in sys.modules\nstoker.report\n"
+        "assert not {'msgspec', 'httpx', 'click', 'numpy', 'urllib.request', 'ssl'} & set(sys.modules)"
+    )
+    ended = job(script, {})
+    assert (ended.returncode, ended.stderr) == (0, "")
