@@ -22,7 +22,11 @@ def config_option(command: C) -> C:
 def setting_flags(command: C) -> C:
     """One flag per setting, in the order of the settings page."""
     for doc in reversed(describe()):
-        command = click.option(doc.flag, doc.name, metavar=_metavar(doc), help=_help(doc))(command)
+        alone = "true" if doc.takes == "true|false" else None
+        option = click.option(
+            doc.flag, doc.name, metavar=_metavar(doc), help=_help(doc), is_flag=False, flag_value=alone
+        )
+        command = option(command)
     return config_option(command)
 
 

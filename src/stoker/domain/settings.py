@@ -107,9 +107,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         MonitoringAccess,
         Meta(description="Who may read the monitoring APIs: this machine only, whoever has signed in, or anyone."),
     ] = MonitoringAccess.LOOPBACK
-    default_cluster: Annotated[str, Meta(min_length=1, description="Cluster of a workload that does not name one.")] = (
-        "local"
-    )
+    default_cluster: Annotated[
+        str,
+        Meta(min_length=1, description="Cluster where none is named; under demo, unless it is set, `demo`."),
+    ] = "local"
     login_attempts: Annotated[
         int, Meta(ge=1, le=1_000_000, description="Failures per user name or address before log-in pauses.")
     ] = 5
@@ -118,6 +119,25 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     token_seconds: Annotated[
         int, Meta(ge=3600, le=3660 * _DAY, description="How long an application's token lasts.")
     ] = 86_400
+    demo: Annotated[
+        bool, Meta(description="Add a simulated cluster, `demo`, with teams, a past and people who go on working.")
+    ] = False
+    demo_gpus: Annotated[
+        int, Meta(ge=48, le=1_000_000, description="GPUs of the simulated cluster, to the next whole node.")
+    ] = 1024
+    demo_nodes: Annotated[
+        int,
+        Meta(ge=0, le=100_000, description="Nodes of the simulated cluster; 0 means as many as demo_gpus needs."),
+    ] = 0
+    demo_days: Annotated[
+        float, Meta(ge=0, le=366, description="Days of the simulated past, of those in which demo_speed is 1.")
+    ] = 30.0
+    demo_speed: Annotated[
+        float, Meta(ge=0.01, le=1000, description="Simulated seconds in a second, for all that simulated pods do.")
+    ] = 1.0
+    seed: Annotated[
+        int, Meta(ge=0, le=2**53, description="Another number is another simulated cluster; the same is the same.")
+    ] = 1
     gpus: Annotated[
         int,
         Meta(ge=-1, le=1024, description="Pretend GPUs of this machine, for tests; -1 means those that are there."),
@@ -242,6 +262,8 @@ def resolve(flags: Mapping[str, object], environ: Mapping[str, str], toml: Mappi
         value = _value(spec, raw, origin)
         values[spec.name] = _expanded(spec, value, origin, environ) if _is_path(spec) else value
         origins[spec.name] = origin
+    if values["demo"] and origins["default_cluster"] == "default":
+        values["default_cluster"], origins["default_cluster"] = "demo", origins["demo"]
     settings = msgspec.convert(values, Settings)
     _check(settings, origins)
     return Resolved(settings, origins, tuple(_stray_variables(environ)))

@@ -1,5 +1,6 @@
 """Puts the rooms together: a running installation from nothing but settings."""
 
+import contextlib
 import os
 import secrets
 from collections.abc import AsyncIterator
@@ -17,6 +18,7 @@ from stoker.domain.errors import ErrorCode, StokerError
 from stoker.domain.names import Randomness
 from stoker.domain.report_token import ReportTo
 from stoker.domain.settings import Settings
+from stoker.server.demo.traffic import traffic
 from stoker.server.fleet import Fleet, working
 from stoker.services.bundle import Services, build_services
 from stoker.services.context import Context
@@ -71,7 +73,11 @@ async def installed(
         await prepare(context)
         admin_key_file = await ensure_admin_key(context, data_dir)
         services = build_services(context, fleet, StoredSeries(store))
-        async with fleet.running(data_dir), working(forget_forever(store, settings, clock)):
+        async with contextlib.AsyncExitStack() as stack:
+            await stack.enter_async_context(fleet.running(data_dir))
+            await stack.enter_async_context(working(forget_forever(store, settings, clock)))
+            if fleet.demo is not None:
+                await stack.enter_async_context(working(traffic(fleet.demo, store, services, clock).run()))
             yield Installation(store, services, Api(ENDPOINTS, services, Metrics()), admin_key_file)
     finally:
         await store.close()

@@ -24,6 +24,7 @@ from stoker.domain.settings import Settings
 from stoker.engines.base import Engine
 from stoker.engines.local.containment import ContainmentMode
 from stoker.engines.local.engine import LocalEngine
+from stoker.server.demo.open import Demo, open_demo
 from stoker.services.first_start import LOCAL
 from stoker.store import clusters
 from stoker.store.base import Store
@@ -52,6 +53,7 @@ class Fleet:
         self._signal = signal
         self._reports = reports
         self._engines: dict[str, Engine] = {}
+        self.demo: Demo | None = None
 
     @asynccontextmanager
     async def running(self, data_dir: Path) -> AsyncIterator[None]:
@@ -80,7 +82,10 @@ class Fleet:
             clock=self._clock,
             reports=self._reports,
         )
-        return [(local, engine)]
+        if not settings.demo:
+            return [(local, engine)]
+        self.demo = await open_demo(self._store, settings, data_dir, self._clock, self._randomness)
+        return [(local, engine), (self.demo.world.cluster, self.demo.engine)]
 
     async def _drive(self, lease: Lease, engine: Engine, cluster_id: str) -> None:
         """Control the cluster whenever it is this server's to control."""

@@ -9,6 +9,11 @@ ON CONFLICT (name) DO UPDATE SET value = counter.value + :count
 RETURNING value
 """
 VALUE = "SELECT value FROM counter WHERE name = :name"
+PUT = """
+INSERT INTO counter (name, value)
+VALUES (:name, :value)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value
+"""
 
 
 def advance(transaction: Transaction, name: str) -> int:
@@ -30,3 +35,8 @@ def value(transaction: Transaction, name: str) -> int:
     """Where this counter stands; 0 before it was ever used."""
     row = transaction.one(VALUE, {"name": name})
     return row[0] if row else 0
+
+
+def put(transaction: Transaction, name: str, number: int) -> None:
+    """Set a counter that is a mark: how far something has come."""
+    transaction.run(PUT, {"name": name, "value": number})

@@ -39,6 +39,7 @@ WHERE workload_uid = :uid
   AND (name = :name OR uid = :name)
 ORDER BY attempt DESC, created_at DESC
 """
+NEWEST = "SELECT MAX(created_at) FROM pod WHERE cluster_id = :cluster_id AND released_at IS NULL"
 HELD = f"SELECT {COLUMNS} FROM pod WHERE cluster_id = :cluster_id AND released_at IS NULL"
 HELD_BY = f"{HELD} AND workload_uid = :workload_uid"
 HELD_OF = f"{HELD} AND workload_uid IN (:keys)"
@@ -174,12 +175,18 @@ def held_of(transaction: Transaction, cluster_id: str, workload_uids: Collection
     return _by_workload(by_keys(transaction, HELD_OF, workload_uids, {"cluster_id": cluster_id}))
 
 
+def newest(transaction: Transaction, cluster_id: str) -> int:
+    """When the youngest pod that takes up room was made; 0 without any."""
+    row = transaction.one(NEWEST, {"cluster_id": cluster_id})
+    return row[0] if row and row[0] is not None else 0
+
+
 def add(transaction: Transaction, cluster_id: str, made: Iterable[Pod]) -> None:
-    transaction.many(ADD, [{**_params(pod), "cluster_id": cluster_id} for pod in made])
+    transaction.many(ADD, [{**params(pod), "cluster_id": cluster_id} for pod in made])
 
 
 def replace(transaction: Transaction, changed: Iterable[Pod]) -> None:
-    transaction.many(REPLACE, [_params(pod) for pod in changed])
+    transaction.many(REPLACE, [params(pod) for pod in changed])
 
 
 def set_reason(transaction: Transaction, uids: Iterable[str], message: str) -> None:
@@ -226,6 +233,6 @@ def allocations_of(transaction: Transaction, workload_uid: str) -> list[Allocati
     return [Allocation(*row) for row in transaction.all(ALLOCATIONS_OF, {"workload_uid": workload_uid})]
 
 
-def _params(pod: Pod) -> dict[str, object]:
+def params(pod: Pod) -> dict[str, object]:
     devices = ",".join(str(device) for device in pod.devices)
     return {**structs.asdict(pod), **structs.asdict(pod.resources), "devices": devices, "ready": int(pod.ready)}

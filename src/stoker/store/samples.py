@@ -55,6 +55,8 @@ WHERE cluster_id = :cluster_id
   AND at < :to_at
 ORDER BY at, first_gpu
 """
+NEWEST_TICK = "SELECT MAX(at) FROM sample_tick WHERE cluster_id = :cluster_id"
+NEWEST_HOUR = "SELECT MAX(hour_at) FROM sample_segment WHERE cluster_id = :cluster_id"
 OLDEST_TICK = "SELECT MIN(at) FROM sample_tick WHERE cluster_id = :cluster_id"
 DROP_TICK = "DELETE FROM sample_tick WHERE cluster_id = :cluster_id AND at = :at"
 SWEEP = """
@@ -96,6 +98,7 @@ WHERE segment_id = :segment_id
 ORDER BY first_gpu
 """
 ALL_OF_THEM = 1 << 62
+HOUR_MS = 3_600_000
 
 
 class Tick(Struct, frozen=True):
@@ -181,6 +184,14 @@ def every_stripe(transaction: Transaction, cluster_id: str, from_at: int, to_at:
 def oldest_tick(transaction: Transaction, cluster_id: str) -> int | None:
     row = transaction.one(OLDEST_TICK, {"cluster_id": cluster_id})
     return row[0] if row else None
+
+
+def newest(transaction: Transaction, cluster_id: str) -> int:
+    """A moment before which nothing is missing that was ever kept: the last tick, or the end of the last hour."""
+    tick = transaction.one(NEWEST_TICK, {"cluster_id": cluster_id})
+    hour = transaction.one(NEWEST_HOUR, {"cluster_id": cluster_id})
+    ended = hour[0] + HOUR_MS if hour and hour[0] is not None else 0
+    return max(ended, tick[0] if tick and tick[0] is not None else 0)
 
 
 def drop_ticks(transaction: Transaction, cluster_id: str, ats: Iterable[int]) -> None:

@@ -68,7 +68,7 @@ class Batch(Struct, frozen=True):
     workload_uid: str
     source: str
     attempt: int
-    measured: Sequence[Measured]
+    measured: Sequence[Measured] | Points
     position: int = 0
 
 
@@ -82,7 +82,7 @@ def add(transaction: Transaction, batches: Iterable[Batch], most: int = MOST_POI
     """Keep what was said; of a workload that has more than `most` points, the oldest chunks go."""
     grown: set[str] = set()
     for batch in batches:
-        found = columns(batch.measured)
+        found = batch.measured if isinstance(batch.measured, Points) else columns(batch.measured)
         if len(found) and _put(transaction, batch, found):
             grown.add(batch.workload_uid)
     for workload_uid in sorted(grown):

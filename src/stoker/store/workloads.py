@@ -191,15 +191,8 @@ def set_waiting(transaction: Transaction, reasons: Mapping[str, str]) -> None:
 def add(transaction: Transaction, change: Change) -> None:
     """A new workload with its labels, its first condition and its first phase."""
     workload = change.workload
-    transaction.run(ADD, _params(workload))
-    transaction.many(
-        ADD_LABEL,
-        [
-            {"workload_uid": workload.uid, "kind": kind, "key": key, "value": value}
-            for kind, pairs in (("label", workload.spec.labels), ("annotation", workload.spec.annotations))
-            for key, value in pairs.items()
-        ],
-    )
+    transaction.run(ADD, params(workload))
+    transaction.many(ADD_LABEL, label_rows(workload))
     transaction.run(OPEN_PHASE, _phase(workload))
     _write_conditions(transaction, [(workload, change.conditions, "created")])
 
@@ -260,7 +253,14 @@ def _phase(workload: Workload) -> dict[str, object]:
 
 
 def _write_conditions(transaction: Transaction, written: Iterable[tuple[Workload, Iterable[Condition], str]]) -> None:
-    rows = [
+    rows = [row for workload, conditions, kind in written for row in condition_rows(workload, conditions, kind)]
+    transaction.many(ADD_CONDITION, rows)
+    transaction.many(ADD_CHANGE, rows)
+
+
+def condition_rows(workload: Workload, conditions: Iterable[Condition], kind: str) -> list[dict[str, object]]:
+    """What is kept of conditions, and told in the event stream."""
+    return [
         {
             "workload_uid": workload.uid,
             "version": workload.version,
@@ -274,11 +274,16 @@ def _write_conditions(transaction: Transaction, written: Iterable[tuple[Workload
             "kind": kind,
             "phase": workload.phase,
         }
-        for workload, conditions, kind in written
         for place, condition in enumerate(conditions)
     ]
-    transaction.many(ADD_CONDITION, rows)
-    transaction.many(ADD_CHANGE, rows)
+
+
+def label_rows(workload: Workload) -> list[dict[str, object]]:
+    return [
+        {"workload_uid": workload.uid, "kind": kind, "key": key, "value": value}
+        for kind, pairs in (("label", workload.spec.labels), ("annotation", workload.spec.annotations))
+        for key, value in pairs.items()
+    ]
 
 
 def _columns(workload: Workload, field: str) -> Iterator[tuple[str, object]]:
@@ -300,10 +305,10 @@ def _columns(workload: Workload, field: str) -> Iterator[tuple[str, object]]:
             yield field, value
 
 
-def _params(workload: Workload) -> dict[str, object]:
+def params(workload: Workload) -> dict[str, object]:
     """Every column of a new workload."""
-    params = {column: value for field in FIELDS for column, value in _columns(workload, field)}
-    return params | {
+    columns = {column: value for field in FIELDS for column, value in _columns(workload, field)}
+    return columns | {
         "version": workload.version,
         "folded_name": f"{workload.name}\n{workload.slug}".casefold(),
         "folded_user": workload.user_name.casefold(),

@@ -13,6 +13,7 @@ from stoker.domain.settings import Settings
 if TYPE_CHECKING:
     from stoker.server.build import Installation
 
+SIMULATED = 'Simulated: everything of cluster "demo" is made up: its nodes, people, workloads and readings.'
 DEFAULT_ADDRESS = "http://127.0.0.1:8080"
 
 
@@ -43,6 +44,7 @@ def announcement(address: str, admin_key_file: Path, settings: Settings) -> str:
     """Where the server is, where its key is, and the command that works against it."""
     lines = (
         f"Stoker is ready at {address}",
+        *([SIMULATED] if settings.demo else []),
         f"Admin key: {admin_key_file}",
         f"API docs:  {address}/docs",
         f"Next:      {following(address, settings)}",

@@ -28,6 +28,14 @@ def mixed(*parts: int | str) -> int:
     return state
 
 
+def mixed_each(state: int, parts: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """What `mixed` gives for one more part, for each of many."""
+    each = (np.uint64(state) ^ parts.astype(np.uint64)) + np.uint64(_GOLDEN)
+    each = (each ^ (each >> np.uint64(30))) * np.uint64(_FIRST)
+    each = (each ^ (each >> np.uint64(27))) * np.uint64(_SECOND)
+    return each ^ (each >> np.uint64(31))
+
+
 def dice(*parts: int | str) -> random.Random:
     """As much chance as is wanted about one thing."""
     return random.Random(mixed(*parts))  # noqa: S311 - a simulation, nothing is kept secret by it

@@ -6,7 +6,7 @@ told and decides nothing about them.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from pathlib import Path
 
 from stoker.domain.clock import Clock, SystemClock
@@ -16,7 +16,7 @@ from stoker.domain.readings import Readings
 from stoker.engines.base import Capabilities, Changes, Everything, Observation, Order
 from stoker.engines.feed import Mailbox
 from stoker.engines.simulated.faults import Faults
-from stoker.engines.simulated.journal import Applied, Forgotten, Journal, Stopped
+from stoker.engines.simulated.journal import Applied, Entry, Forgotten, Journal, Stopped
 from stoker.engines.simulated.machine import Group, Machines, fleet_of
 from stoker.engines.simulated.pods import Pod
 from stoker.engines.simulated.readings import Sensors
@@ -43,7 +43,7 @@ class SimulatedEngine:
         self.faults = faults
         self.sensors = Sensors(machines, faults, speed)
         self._journal = journal
-        self._speed = speed
+        self.speed = speed
         self._clock = clock
         self._roster = Roster(machines, faults, speed)
         self._faults_until = clock.now()
@@ -103,11 +103,11 @@ class SimulatedEngine:
         there = self._roster.of(order.workload_uid, order.attempt)
         if any(pod.attempt.revision > order.revision for pod in there):
             return
-        stops = stops_of(order, there, now, self._speed)
+        stops = stops_of(order, there, now, self.speed)
         self._stop(stops, now)
         attempt = attempt_of(order)
         told = story(self.machines.seed, attempt.subject)
-        places = places_of(order, told, there, now, self._speed)
+        places = places_of(order, told, there, now, self.speed)
         if places:
             self._journal.write(Applied(attempt, places))
             for pod in self._roster.add(attempt, places, told):
@@ -156,6 +156,22 @@ class SimulatedEngine:
                 ErrorCode.STATE_FORBIDS, "The pod does not run, so nothing can be started in it. It is simulated."
             )
         return SimulatedTerminal(command, answers(pod, self.machines, self.readings_now), tty=tty)
+
+    def pods(self) -> list[Pod]:
+        """Every pod that is held, living or ended."""
+        return list(self._roster.pods.values())
+
+    def adopt(self, pods: Iterable[Pod]) -> None:
+        """Go on with pods that began somewhere else."""
+        now = self._clock.now()
+        new = [pod for pod in pods if pod.uid not in self._roster.pods]
+        entries: list[Entry] = [Applied(pod.attempt, (pod.place,)) for pod in new]
+        stops = tuple((pod.uid, pod.stop_at) for pod in new if pod.stop_at is not None)
+        for entry in [*entries, Stopped(stops)] if stops else entries:
+            self._journal.write(entry)
+            self._roster.replay(entry)
+        self._roster.settle(now)
+        self._wake.set()
 
     def readings_now(self) -> Readings:
         now = self._clock.now()

@@ -57,12 +57,10 @@ class Roster:
         """After a replay: what broke meanwhile has taken its pods with it."""
         for pod in self.pods.values():
             place = self._machines.place.get(pod.place.node)
-            if place is None or pod.ended(now):
-                continue
-            fault = self._faults.first(place, pod.place.devices, pod.place.created_at, now)
-            if fault is not None:
-                pod.lose(fault)
-        for pod in self.pods.values():
+            if place is not None and not pod.ended(now):
+                fault = self._faults.first(place, pod.place.devices, pod.place.created_at, now)
+                if fault is not None:
+                    pod.lose(fault)
             self._plan(pod, now)
 
     def of(self, workload_uid: str, attempt: int) -> list[Pod]:
@@ -85,7 +83,7 @@ class Roster:
     def drop(self, pod: Pod) -> None:
         """Let go of a pod that has ended; its GPUs are still warm."""
         if pod.rows:
-            self._cooling.append(self._held(pod))
+            self._cooling.append(held_by(pod))
         self._remove(pod.uid)
         self._tell(pod.uid)
 
@@ -131,24 +129,11 @@ class Roster:
         """Who holds which GPUs, and who held them until a moment ago."""
         while self._cooling and (self._cooling[0].ended_at or 0) + COOLING_MS < now:
             self._cooling.popleft()
-        return [self._held(pod) for pod in self.pods.values() if pod.begun(now)] + list(self._cooling)
+        return [held_by(pod) for pod in self.pods.values() if pod.begun(now)] + list(self._cooling)
 
     def close(self) -> None:
         for mailbox in self.observers | self.log_readers:
             mailbox.close()
-
-    def _held(self, pod: Pod) -> Held:
-        end = pod.end()
-        return Held(
-            pod_uid=pod.uid,
-            rows=pod.rows,
-            begun_at=pod.place.begins_at,
-            ended_at=end.at if end is not None else None,
-            load=pod.load,
-            cpu_milli=pod.attempt.cpu_milli,
-            memory_bytes=pod.attempt.memory_bytes,
-            milli=min(MILLI, pod.attempt.gpu_milli),
-        )
 
     def _plan(self, pod: Pod, now: int) -> None:
         if (at := pod.due(now)) is not None:
@@ -182,3 +167,18 @@ class Roster:
     def _tell(self, name: str) -> None:
         for mailbox in self.observers:
             mailbox.put(name)
+
+
+def held_by(pod: Pod) -> Held:
+    """What a pod does to its GPUs, from its beginning to its end."""
+    end = pod.end()
+    return Held(
+        pod_uid=pod.uid,
+        rows=pod.rows,
+        begun_at=pod.place.begins_at,
+        ended_at=end.at if end is not None else None,
+        load=pod.load,
+        cpu_milli=pod.attempt.cpu_milli,
+        memory_bytes=pod.attempt.memory_bytes,
+        milli=min(MILLI, pod.attempt.gpu_milli),
+    )

@@ -134,8 +134,8 @@ def _drawn_start(rolled: random.Random) -> float:
 def _drawn_run(subject: Subject, doing: Doing, rolled: random.Random) -> float | None:
     if not subject.kind.ends:
         return None
-    middle, spread = (3.0, 1.1) if doing is Doing.PRETRAINING else (0.7, 1.0)
-    hours = rolled.lognormvariate(0.0, spread) * middle
+    middle = {Doing.PRETRAINING: 6.0, Doing.FINETUNING: 3.5}.get(doing, 1.5)
+    hours = rolled.lognormvariate(0.0, 0.9) * middle
     return min(96 * 3600.0, max(90.0, hours * 3600.0))
 
 

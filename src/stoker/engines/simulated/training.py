@@ -1,8 +1,12 @@
 """A training run as its own code would report it: steps, a loss that falls, throughput that holds."""
 
-from msgspec import Struct
+from typing import Any
 
-from stoker.engines.simulated.dice import dice, mixed
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from stoker.engines.simulated.dice import dice, mixed, mixed_each
 from stoker.engines.simulated.story import Doing, Story
 
 LINE_SECONDS = 10.0
@@ -10,16 +14,16 @@ MOST_LINES = 2000
 
 
 class Point(Struct, frozen=True):
-    """What is reported at one step."""
+    """What is reported at one step: numbers, or columns of them."""
 
-    step: int
-    loss: float
-    grad_norm: float
-    learning_rate: float
-    seconds_per_step: float
-    tflops: float
-    tokens_per_second: float
-    epoch: float
+    step: Any
+    loss: Any
+    grad_norm: Any
+    learning_rate: Any
+    seconds_per_step: Any
+    tflops: Any
+    tokens_per_second: Any
+    epoch: Any
 
 
 class Training:
@@ -51,15 +55,21 @@ class Training:
     def point(self, number: int) -> Point:
         """The report of this number, from 0."""
         step = (number + 1) * self.every
-        shake = (mixed(self.key, step) >> 11) / 2**52 - 1.0
+        return self._curve(step, (mixed(self.key, step) >> 11) / 2**52 - 1.0)
+
+    def points(self, numbers: NDArray[np.int64]) -> Point:
+        """The same of many reports: a column for each figure."""
+        steps = (numbers + 1) * self.every
+        return self._curve(steps, (mixed_each(mixed(self.key), steps) >> np.uint64(11)) / 2**52 - 1.0)
+
+    def _curve(self, step: Any, shake: Any) -> Point:
         falling = (1.0 + step / self._scale) ** -self._bend
         pace = self.step_seconds * (1.0 + 0.03 * shake)
-        warm = min(1.0, step / max(1.0, self.steps * 0.02))
         return Point(
             step=step,
             loss=(self._last + (self._first - self._last) * falling) * (1.0 + 0.012 * shake),
             grad_norm=(0.3 + 2.5 * falling) * (1.0 + 0.2 * shake),
-            learning_rate=self.top_rate * warm * max(0.1, 1.0 - step / self.steps),
+            learning_rate=self.top_rate / (1.0 + step / self.steps) ** 3,
             seconds_per_step=pace,
             tflops=self.tflops * (1.0 - 0.03 * shake),
             tokens_per_second=self.batch * self.sequence / pace / self.gpus,

@@ -1,0 +1,188 @@
+"""Fills the store with the past of the demo: all of it at the first start, later only what was missed.
+
+The past is made in stretches. How far a stretch has come is written together with its rows, and making it again gives
+the same rows, so a fill that was cut short is taken up where it was.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from itertools import islice
+
+from msgspec import Struct, structs
+
+from stoker.domain.clock import Clock
+from stoker.engines.simulated import SimulatedEngine
+from stoker.engines.simulated.readings import Held
+from stoker.engines.simulated.roster import held_by
+from stoker.server.demo import readings, training
+from stoker.server.demo.past import Job, Occupied, Past, life_of
+from stoker.server.demo.people import World
+from stoker.server.demo.readings import HOUR_MS, Hour
+from stoker.store import counters, gpu_spans, past, pods, samples, workloads
+from stoker.store import training as training_store
+from stoker.store.base import Store, Transaction
+from stoker.store.past import Life
+from stoker.store.training import Batch
+from stoker.telemetry import roster as rosters
+from stoker.telemetry.chunks import encode_hour, encode_tick
+
+DAY_MS = 24 * HOUR_MS
+WARM_MS = 12 * HOUR_MS
+"""How long before the first reading the first workloads were submitted: nobody begins with an empty cluster."""
+TOLD_MS = 7 * DAY_MS
+"""How far back the event stream goes."""
+LEAST_GAP_MS = 60_000
+LIVES_AT_ONCE = 400
+MARK = "demo "
+"""How the counters begin that hold a stretch."""
+
+log = logging.getLogger("stoker.demo")
+
+
+class Stretch(Struct, frozen=True):
+    """From when to when, and what of it is written: so many lives, and the readings up to a moment."""
+
+    number: int
+    start: int
+    end: int
+    begins: int
+    """After this its first workload may be submitted."""
+    lives: int
+    read_until: int
+    done: int = 0
+
+
+class Fill:
+    def __init__(self, store: Store, engine: SimulatedEngine, world: World, clock: Clock) -> None:
+        self._store = store
+        self._engine = engine
+        self._world = world
+        self._clock = clock
+        self._cluster_id = world.cluster.id
+
+    async def run(self, days: float) -> None:
+        """Finish what was begun, and then everything up to now."""
+        stretch = await self._store.read(_read)
+        if stretch.number and not stretch.done:
+            await self._live(stretch)
+        now = self._clock.now()
+        start = now - round(days * DAY_MS)
+        if stretch.number:
+            kept = await self._store.read(lambda tx: samples.newest(tx, self._cluster_id))
+            start = min(now, max(stretch.end, kept, start))
+        if now - start >= LEAST_GAP_MS or not stretch.number:
+            begins = await self._store.read(lambda tx: pods.newest(tx, self._cluster_id))
+            begins = max(begins, start if stretch.number else start - WARM_MS)
+            fresh = Stretch(stretch.number + 1, start, now, begins, 0, start)
+            await self._store.write(lambda tx: self._begin(tx, fresh))
+            await self._live(fresh)
+
+    def _begin(self, transaction: Transaction, stretch: Stretch) -> None:
+        """Write what the hardware looked like, and that the stretch is begun."""
+        faults, machines = self._engine.faults, self._engine.machines
+        if stretch.number == 1:
+            there = [faults.node(place, stretch.begins) for place in range(len(machines.nodes))]
+            gpu_spans.observe(transaction, self._cluster_id, there, stretch.begins)
+        broken = [(each.from_at, each.place) for each in faults.between(stretch.begins, stretch.end)]
+        mended = [(each.to_at, each.place) for each in faults.ended(stretch.begins, stretch.end)]
+        for at, place in sorted(broken + mended):
+            gpu_spans.observe(transaction, self._cluster_id, [faults.node(place, at)], at)
+        _write(transaction, stretch)
+
+    async def _live(self, stretch: Stretch) -> None:
+        began = time.monotonic()
+        days = (stretch.end - stretch.start) / DAY_MS
+        log.info("demo: living through %.1f simulated days", days)
+        engine = self._engine
+        there = await self._store.read(lambda tx: self._occupied(tx, stretch.begins))
+        before = [held_by(pod) for pod in engine.pods() if pod.place.created_at <= stretch.begins]
+        made = Past(self._world, engine.machines, engine.faults, there, engine.speed)
+        jobs = await asyncio.to_thread(made.live, stretch.begins, stretch.end)
+        engine.adopt(pod for job in jobs for pod in job.alive)
+        held = before + [held_by(pod) for job in jobs for pod in job.pods]
+        await asyncio.gather(self._write_lives(jobs, stretch), self._write_readings(held, stretch))
+        await self._store.write(lambda tx: counters.put(tx, MARK + "done", 1))
+        log.info("demo: %d workloads and %.1f days of readings in %.1f s", len(jobs), days, time.monotonic() - began)
+
+    async def _write_lives(self, jobs: Sequence[Job], stretch: Stretch) -> None:
+        machines, end = self._engine.machines, stretch.end
+        todo = iter(jobs[stretch.lives :])
+        written = stretch.lives
+        while some := list(islice(todo, LIVES_AT_ONCE)):
+            written += len(some)
+            lives = [life_of(job, machines, end) for job in some]
+            said = [batch for job in some for batch in training.batches(job, machines, end)]
+            await asyncio.sleep(0)
+            await self._store.write(lambda tx, x=lives, s=said, n=written: _write_lives(tx, x, s, n, end - TOLD_MS))
+        log.info("demo: %d workloads are written", written)
+
+    async def _write_readings(self, held: Sequence[Held], stretch: Stretch) -> None:
+        machines = self._engine.machines
+        roster = rosters.roster_of(machines.nodes)
+        body, now = rosters.encode(roster), self._clock.now()
+        number = await self._store.write(
+            lambda tx: samples.roster_for(tx, self._cluster_id, body, roster.gpus, stretch.start)
+        )
+        open_hour = now // HOUR_MS * HOUR_MS
+        made = readings.hours(self._engine.sensors, machines, roster, held, stretch.read_until, stretch.end)
+        told = time.monotonic()
+        while (hour := await asyncio.to_thread(next, made, None)) is not None:
+            await self._keep(hour, number, now, is_open=hour.hour_at >= open_hour)
+            if time.monotonic() - told > 1.0:
+                told = time.monotonic()
+                part = (hour.hour_at - stretch.start) / max(1, stretch.end - stretch.start)
+                log.info("demo: %.0f %% of the readings", 100 * max(0.0, part))
+
+    async def _keep(self, hour: Hour, roster_id: int, now: int, *, is_open: bool) -> None:
+        """A whole hour is packed as the sampler packs it; what is still open is kept tick by tick."""
+        until = int(hour.ats[-1])
+        if is_open:
+            striped = [
+                (int(at), encode_tick({metric: column[:, place] for metric, column in hour.values.items()}))
+                for place, at in enumerate(hour.ats)
+            ]
+            for at, stripes in striped:
+                await self._store.write(
+                    lambda tx, a=at, s=stripes: _mark(tx, a, samples.add_tick(tx, self._cluster_id, a, roster_id, s))
+                )
+            return
+        packed = await asyncio.to_thread(encode_hour, hour.ats, hour.values)
+        await self._store.write(
+            lambda tx: _mark(tx, until, samples.add_chunks(tx, self._cluster_id, hour.hour_at, roster_id, packed, now))
+        )
+
+    def _occupied(self, transaction: Transaction, begins: int) -> list[Occupied]:
+        """Who held room when the stretch began; the engine knows until when."""
+        ends = {pod.uid: pod.end() for pod in self._engine.pods()}
+        home = {each.uid: each.namespace for each in workloads.active(transaction, self._cluster_id)}
+        found = []
+        for pod in pods.held(transaction, self._cluster_id):
+            end = ends.get(pod.uid)
+            if pod.created_at <= begins and (end is None or end.at > begins):
+                until = end.at if end is not None else None
+                room = Occupied((pod.node, pod.devices), pod.resources, home.get(pod.workload_uid, ""), until)
+                found.append(room)
+        return found
+
+
+def _read(transaction: Transaction) -> Stretch:
+    return Stretch(*(counters.value(transaction, MARK + name) for name in Stretch.__struct_fields__))
+
+
+def _write(transaction: Transaction, stretch: Stretch) -> None:
+    for name, value in structs.asdict(stretch).items():
+        counters.put(transaction, MARK + name, value)
+
+
+def _write_lives(
+    transaction: Transaction, lives: Sequence[Life], said: Sequence[Batch], written: int, told_since: int
+) -> None:
+    past.add(transaction, lives, told_since)
+    training_store.add(transaction, said)
+    counters.put(transaction, MARK + "lives", written)
+
+
+def _mark(transaction: Transaction, until: int, _: None) -> None:
+    counters.put(transaction, MARK + "read_until", until)
