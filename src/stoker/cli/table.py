@@ -9,6 +9,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "describe": ("describe", "Show everything about a workload."),
         "explain": ("explain", "Say why a workload waits, and what would help."),
         "logs": ("logs", "Show what workloads printed."),
+        "training": ("training", "Plot what training code says of itself."),
         "events": ("events", "Follow what happens to workloads."),
         "wait": ("wait", "Wait until workloads run, or have ended."),
         "stop": ("stop", "Stop workloads."),

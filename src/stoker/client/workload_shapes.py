@@ -300,3 +300,29 @@ class Explanation(Shape, frozen=True):
     ahead: dict[str, str]
     blocking: tuple[Blocking, ...]
     edits: tuple[Edit, ...]
+
+
+class MetricPoint(Shape, frozen=True):
+    at: datetime
+    step: int | None
+    value: float
+
+
+class TrainingCurve(Shape, frozen=True):
+    """One metric: how many points it has, and the ones that were asked for."""
+
+    metric: str
+    count: int
+    points: tuple[MetricPoint, ...]
+
+
+class TrainingMetrics(Shape, frozen=True):
+    items: tuple[TrainingCurve, ...]
+
+
+class TrainingReport(Shape, frozen=True, omit_defaults=True):
+    """Metrics of one moment, and of one step if there is one; without a time they are of now."""
+
+    metrics: Mapping[str, float]
+    step: int | None = None
+    at: datetime | None = None

@@ -19,6 +19,8 @@ from stoker.client.workload_shapes import (
     PodLogs,
     Rehearsal,
     ServiceAddress,
+    TrainingMetrics,
+    TrainingReport,
     Workload,
     WorkloadDetail,
     WorkloadEvent,
@@ -199,6 +201,18 @@ class Workloads(Resource[F]):
     @operation("GET", "/workloads/{name}/explain")
     def explain(self, name: str) -> Explanation:
         """Why it stands where it does, and what would help."""
+        ...
+
+    @operation("GET", "/workloads/{name}/training-metrics")
+    def training(
+        self, name: str, *, start: datetime | None = None, end: datetime | None = None, limit: int = 1000
+    ) -> TrainingMetrics:
+        """What its code reported and its logs said of training, at most so many points of each metric."""
+        ...
+
+    @operation("POST", "/workloads/{name}/training-metrics", body="reports")
+    def report_training(self, name: str, reports: Sequence[TrainingReport]) -> None:
+        """Report metrics of a training run, up to 1000 at once."""
         ...
 
     @stream("/events", quiet_seconds=QUIET_SECONDS)
