@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 
 
 class Column(Struct, frozen=True):
-    """`path` is where the value is in the API's shape; `wide` columns are left out of the narrow table."""
+    """`path` is where the value is in the API's shape; `wide` columns are left out of the narrow table. `show` says a
+    value that is there as a person reads it."""
 
     title: str
     path: str
     wide: bool = False
+    show: Callable[[Any], str] | None = None
 
 
 def chosen_output() -> str:
@@ -49,7 +51,7 @@ def show_list(items: Iterable[object], columns: Sequence[Column], beside: Mappin
         click.echo(_csv(rows, columns), nl=False)
     else:
         shown = shown_columns(columns)
-        show_table([column.title for column in shown], [[_cell(row, c.path) for c in shown] for row in rows])
+        show_table([column.title for column in shown], [[_cell(row, column) for column in shown] for row in rows])
         if not rows:
             click.echo("Nothing found.", err=True)
 
@@ -65,7 +67,7 @@ def show_one(item: object, columns: Sequence[Column]) -> None:
     else:
         width = max(len(column.title) for column in columns)
         for column in columns:
-            click.echo(f"{column.title:{width}}  {_cell(row, column.path)}".rstrip())
+            click.echo(f"{column.title:{width}}  {_cell(row, column)}".rstrip())
 
 
 def show_done(item: object, columns: Sequence[Column], sentence: str) -> None:
@@ -98,7 +100,7 @@ def shown_columns(columns: Sequence[Column]) -> list[Column]:
 def cells(item: object, columns: Sequence[Column]) -> list[str]:
     """The cells of one row."""
     row = _builtins(item)
-    return [_cell(row, column.path) for column in shown_columns(columns)]
+    return [_cell(row, column) for column in shown_columns(columns)]
 
 
 def _rich_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -179,12 +181,14 @@ def _raw(value: object) -> object:
             return plain
 
 
-def _cell(row: Any, path: str) -> str:
+def _cell(row: Any, column: Column) -> str:
     """A value as a person reads it."""
-    value = _at(row, path)
+    value = _at(row, column.path)
     match value:
         case None | "" | [] | ():
             text = "-"
+        case _ if column.show is not None:
+            text = column.show(value)
         case bool():
             text = "yes" if value else "no"
         case datetime():

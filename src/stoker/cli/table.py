@@ -21,6 +21,13 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "shell": ("shell", "Open a shell inside a pod."),
         "schema": ("schema", "Print the JSON Schema of a workload to submit."),
     },
+    "Monitoring": {
+        "overview": ("overview", "Show nodes, GPUs and what they do."),
+        "top": ("top", "Watch who uses the GPUs."),
+        "nodes": ("nodes", "List nodes."),
+        "gpus": ("gpus", "List GPUs."),
+        "metrics": ("metrics", "Plot what the GPUs of a workload did."),
+    },
     "Who and where": {
         "login": ("login", "Sign in to a server with a password."),
         "logout": ("logout", "Sign out, and forget the log-in."),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from stoker import __version__
 from stoker.client.address import DEFAULT_SERVER
+from stoker.client.fleet import Fleet
 from stoker.client.operation import Async, Carrier, F, Sync
 from stoker.client.resources import (
     Applications,
@@ -47,6 +48,7 @@ class Api(Installation[F]):
         self.workloads: Workloads[F] = Workloads(carrier)
         self.clusters: Clusters[F] = Clusters(carrier)
         self.audit: Audit[F] = Audit(carrier)
+        self.fleet: Fleet[F] = Fleet(carrier)
 
 
 class Stoker(Api[Sync]):

@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
+from stoker.client.fleet_shapes import Measured
 from stoker.client.operation import SAFE, F, Resource, listing, operation, stream
 from stoker.client.shapes import CountedPage
 from stoker.client.workload_shapes import (
@@ -196,6 +197,13 @@ class Workloads(Resource[F]):
     @operation("GET", "/workloads/{name}/pods/{pod}/containers", base=SAFE)
     def containers(self, name: str, pod: str) -> Containers:
         """The containers of a pod, and the shells that exist in it."""
+        ...
+
+    @operation("GET", "/workloads/{name}/metrics")
+    def metrics(
+        self, name: str, *, start: datetime | None = None, end: datetime | None = None, step: int | None = None
+    ) -> Measured:
+        """What its GPUs did: the last hour, unless said otherwise; `step` is in seconds."""
         ...
 
     @operation("GET", "/workloads/{name}/explain")

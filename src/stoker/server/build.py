@@ -20,6 +20,7 @@ from stoker.domain.report_token import ReportTo
 from stoker.domain.settings import Settings
 from stoker.server.demo.traffic import traffic
 from stoker.server.fleet import Fleet, working
+from stoker.server.sources import series_of
 from stoker.services.bundle import Services, build_services
 from stoker.services.context import Context
 from stoker.services.first_start import ensure_admin_key, prepare
@@ -28,7 +29,6 @@ from stoker.store import open_store
 from stoker.store import secrets as kept_secrets
 from stoker.store.base import Store
 from stoker.store.signal import Signal
-from stoker.telemetry.stored import StoredSeries
 
 SIGNING_KEY = "token signing key"
 
@@ -72,8 +72,8 @@ async def installed(
         context = Context(store, clock, randomness, settings, signing_key, signal)
         await prepare(context)
         admin_key_file = await ensure_admin_key(context, data_dir)
-        services = build_services(context, fleet, StoredSeries(store))
         async with contextlib.AsyncExitStack() as stack:
+            services = build_services(context, fleet, await stack.enter_async_context(series_of(settings, store)))
             await stack.enter_async_context(fleet.running(data_dir))
             await stack.enter_async_context(working(forget_forever(store, settings, clock)))
             if fleet.demo is not None:

@@ -1,0 +1,142 @@
+"""`stoker top`."""
+
+import sys
+import time
+from collections import deque
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import click
+
+from stoker.cli.amounts import age, count, percent, watts
+from stoker.cli.freshness import label, readings, warnings
+from stoker.cli.options import reaches_server
+from stoker.cli.output import Column, drawn, is_text, printable, show_list, show_table
+from stoker.cli.plots import sparkline
+from stoker.cli.session import connect
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+    from stoker.client import Stoker
+    from stoker.client.fleet_shapes import Consumer, Overview
+
+HISTORY = 30
+TITLES = ("WORKLOAD", "NAMESPACE", "CLUSTER", "GPUS", "UTILIZATION", "", "MEMORY", "POWER", "IDLE FOR")
+COLUMNS = (
+    Column("WORKLOAD", "workloadId"),
+    Column("NAMESPACE", "namespace"),
+    Column("CLUSTER", "cluster"),
+    Column("GPUS", "gpus", show=count),
+    Column("UTILIZATION", "utilization", show=percent),
+    Column("MEMORY", "memory", show=percent),
+    Column("POWER", "powerWatts", show=watts),
+    Column("IDLE SINCE", "idleSince"),
+)
+
+
+class Look:
+    """The fleet at a moment, and what was seen of it before."""
+
+    def __init__(self, client: "Stoker", cluster: str, limit: int) -> None:
+        self._client = client
+        self._cluster = cluster
+        self._limit = limit
+        self._seen: dict[str, deque[float | None]] = {}
+        self.overview: Overview
+        self.consumers: list[Consumer] = []
+
+    def again(self) -> None:
+        self.overview = self._client.fleet.overview(cluster=self._cluster)
+        found = self._client.fleet.consumers(cluster=self._cluster)
+        self.consumers = list(islice(found, self._limit or None))
+        current = {each.uid: each.utilization for each in self.consumers}
+        current[""] = self.overview.total.utilization
+        self._seen = {uid: self._seen.get(uid, deque(maxlen=HISTORY)) for uid in current}
+        for uid, utilization in current.items():
+            self._seen[uid].append(utilization)
+
+    def spark(self, uid: str = "") -> str:
+        """How busy a workload was, or all of them, since this began."""
+        return sparkline(list(self._seen[uid]), low=0.0, high=1.0)
+
+    def head(self) -> list[str]:
+        total = self.overview.total
+        lines = [
+            f"{count(total.allocated_gpus)} of {total.gpus} GPUs allocated ({percent(total.allocation_rate)}), "
+            f"{percent(total.utilization)} busy {self.spark()}, {watts(total.power_watts)}; "
+            f"nodes: {total.idle_nodes} idle, {total.partial_nodes} partly used, {total.busy_nodes} full, "
+            f"{total.faulty_nodes} faulty"
+        ]
+        lines += [f"{label(cluster)}: {readings(cluster)}" for cluster in self.overview.clusters]
+        return lines
+
+    def rows(self) -> list[list[str]]:
+        return [
+            [
+                printable(each.workload_id),
+                printable(each.namespace),
+                printable(each.cluster),
+                count(each.gpus),
+                "-" if each.utilization is None else percent(each.utilization),
+                self.spark(each.uid),
+                "-" if each.memory is None else percent(each.memory),
+                "-" if each.power_watts is None else watts(each.power_watts),
+                "-" if each.idle_since is None else age(int((self.overview.at - each.idle_since).total_seconds())),
+            ]
+            for each in self.consumers
+        ]
+
+
+@click.command("top")
+@click.option("--cluster", default="", metavar="NAME", help="Only of this cluster.")
+@click.option("--limit", type=click.IntRange(0), default=30, show_default=True, help="Workloads; 0 for all.")
+@click.option(
+    "--every", type=click.FloatRange(0.5, 3600), default=2.0, show_default=True, help="Seconds between looks."
+)
+@click.option("--once", is_flag=True, help="Look once, as in a pipe.")
+@reaches_server
+def command(cluster: str, limit: int, every: float, once: bool) -> None:
+    """Watch who uses the GPUs, most GPUs first; in a pipe, once.
+
+    \b
+    stoker top
+    stoker top --cluster local --limit 10 --once
+    """
+    look = Look(connect(), cluster, limit)
+    look.again()
+    if not is_text():
+        _warn(look)
+        show_list(look.consumers, COLUMNS)
+    elif once or not sys.stdout.isatty():
+        _warn(look)
+        click.echo("\n".join(look.head()) + "\n")
+        show_table(TITLES, look.rows())
+    else:
+        _watch(look, every)
+
+
+def _warn(look: Look) -> None:
+    for line in warnings(look.overview):
+        click.echo(line, err=True)
+
+
+def _watch(look: Look, every: float) -> None:
+    """Until Ctrl-C."""
+    from rich.console import Console
+    from rich.live import Live
+
+    with Live(console=Console(highlight=False), auto_refresh=False, screen=True) as live:
+        while True:
+            live.update(_page(look), refresh=True)
+            time.sleep(every)
+            look.again()
+
+
+def _page(look: Look) -> "Group":
+    from rich.console import Group
+    from rich.text import Text
+
+    old = [Text(line, style="bold red") for line in warnings(look.overview)]
+    head = [Text(line) for line in look.head()]
+    return Group(*old, *head, Text(""), drawn(TITLES, look.rows()))

@@ -1,0 +1,224 @@
+"""The verbs that watch the fleet: what people see, what programs get, and that old and simulated readings say so."""
+
+import csv
+import io
+import json
+from typing import Any
+
+import pytest
+from tests.unit.cli.conftest import RunStoker
+from tests.unit.cli.fake import SAFE, FakeServer, detail, page
+
+A = "train-b2c4d"
+AT = "2026-01-15T10:30:00.000Z"
+NOW = {
+    "nodes": 10,
+    "healthyNodes": 9,
+    "faultyNodes": 1,
+    "idleNodes": 3,
+    "partialNodes": 4,
+    "busyNodes": 2,
+    "gpus": 72,
+    "allocatedGpus": 36.5,
+    "allocationRate": 0.507,
+    "utilization": 0.62,
+    "powerWatts": 12_345.0,
+    "storageTotalBytes": 10**15,
+    "storageUsedBytes": 45 * 10**13,
+    "rdmaPorts": 80,
+    "rdmaActivePorts": 76,
+    "rdmaBitsPerSecond": 400 * 10**9,
+}
+
+
+def cluster(
+    name: str = "local", *, simulated: bool = False, stale: bool = False, age: int | None = 3
+) -> dict[str, Any]:
+    source = {
+        "name": "simulated" if simulated else "nvml",
+        "readAt": None if age is None else AT,
+        "ageSeconds": age,
+        "stale": stale,
+        "message": "It does not answer." if stale else "",
+    }
+    engine = "simulated" if simulated else "local"
+    return {"name": name, "engine": engine, "simulated": simulated, "source": source, "now": NOW}
+
+
+def overview(*clusters: dict[str, Any]) -> dict[str, Any]:
+    return {"at": AT, "total": NOW, "clusters": list(clusters or (cluster(),))}
+
+
+def node(name: str, **fields: Any) -> dict[str, Any]:
+    return {
+        "cluster": "local",
+        "name": name,
+        "state": "partial",
+        "pool": "default",
+        "models": ["NVIDIA H100"],
+        "gpus": 8,
+        "allocatedGpus": 2.5,
+        "pods": 3,
+        "cpus": 128.0,
+        "allocatedCpus": 1.5,
+        "memoryBytes": 2**40,
+        "allocatedMemoryBytes": 2**30,
+        "ready": True,
+        "cordoned": False,
+        "fault": "",
+        "utilization": 0.256,
+        "memory": None,
+        "powerWatts": 999.4,
+        "temperature": 71.4,
+        "labels": {},
+        **fields,
+    }
+
+
+def gpu(device: int, **fields: Any) -> dict[str, Any]:
+    return {
+        "cluster": "local",
+        "node": "n1",
+        "device": device,
+        "model": "NVIDIA H100",
+        "state": "allocated",
+        "workload": A,
+        "allocated": 1.0,
+        "fault": "",
+        "utilization": 0.99,
+        "memoryUsedBytes": 64 * 10**9,
+        "memoryTotalBytes": 80 * 10**9,
+        "powerWatts": 650.5,
+        "temperature": 71.4,
+        **fields,
+    }
+
+
+def consumer(**fields: Any) -> dict[str, Any]:
+    return {
+        "workloadId": A,
+        "uid": "u1",
+        "name": "train",
+        "kind": "Job",
+        "namespace": "vision",
+        "cluster": "demo",
+        "gpus": 8.0,
+        "utilization": 0.5,
+        "memory": 0.25,
+        "powerWatts": 5200.0,
+        "idleSince": "2026-01-15T08:30:00.000Z",
+        **fields,
+    }
+
+
+def lines(*values: tuple[int, list[float]]) -> list[dict[str, Any]]:
+    start = 1_768_473_000_000
+    return [
+        {"node": "n1", "device": device, "points": [[value, start + at * 30_000] for at, value in enumerate(points)]}
+        for device, points in values
+    ]
+
+
+def measured(**fields: Any) -> dict[str, Any]:
+    empty: dict[str, Any] = {name: [] for name in ("utilization", "memory", "power", "temperature", "tflops")}
+    return {"workloadId": A, "start": AT, "end": "2026-01-15T11:30:00.000Z", "stepSeconds": 30, **empty, **fields}
+
+
+def server(view: dict[str, Any] | None = None, **answers: Any) -> FakeServer:
+    known: dict[str, Any] = {"GET /overview": (200, view or overview()), f"GET {SAFE}/{A}": (200, detail(A))}
+    return FakeServer(known | {f"GET /{name}": (200, answer) for name, answer in answers.items()})
+
+
+def test_the_overview_is_a_line_for_each_cluster_and_one_for_all(stoker: RunStoker) -> None:
+    shown = stoker("overview", server=server(overview(cluster("demo", simulated=True), cluster("local", age=None))))
+    cells = "10 3 4 2 1 72 36.5 (51%) 62% 12.3 kW"
+    assert [" ".join(line.split()) for line in shown.stdout.splitlines()] == [
+        "CLUSTER NODES IDLE PARTIAL BUSY FAULTY GPUS ALLOCATED UTILIZATION POWER READINGS",
+        f"demo (simulated) {cells} simulated, 3s ago",
+        f"local {cells} none yet",
+        f"all {cells}",
+        "",
+        "Storage: 450 TB of 1 PB used.",
+        "RDMA: 76 of 80 ports up, 400 Gbps each.",
+    ]
+    assert shown.stderr == "Cluster demo is simulated.\n"
+
+
+def test_programs_get_the_overview_as_the_api_has_it(stoker: RunStoker) -> None:
+    view = overview(cluster("demo", simulated=True))
+    assert json.loads(stoker("overview", "--json", server=server(view)).stdout) == view
+    [row] = csv.DictReader(io.StringIO(stoker("overview", "-o", "csv", server=server(view)).stdout))
+    assert (row["name"], row["simulated"], row["now.utilization"]) == ("demo", "true", "0.62")
+
+
+@pytest.mark.parametrize("verb", ["overview", "nodes", "gpus", "top", "metrics"])
+def test_old_readings_are_shown_as_old(stoker: RunStoker, verb: str) -> None:
+    fake = server(overview(cluster(stale=True, age=190)), nodes=page(), gpus=page(), consumers=page())
+    fake.answers[f"GET /workloads/{A}/metrics"] = (200, measured())
+    shown = stoker(verb, *([A] if verb == "metrics" else []), server=fake)
+    assert shown.exit_code == 0, shown.stderr
+    assert "The readings of cluster local are 3m old: It does not answer.\n" in shown.stderr
+
+
+def test_one_cluster_can_be_asked_for(stoker: RunStoker) -> None:
+    for verb, path in (("overview", "overview"), ("nodes", "nodes"), ("gpus", "gpus"), ("top", "consumers")):
+        fake = server(nodes=page(), gpus=page(), consumers=page())
+        stoker(verb, "--cluster", "demo", server=fake)
+        [asked] = fake.asked_for("GET", f"/api/stoker/v1/{path}")
+        assert asked.url.params["cluster"] == "demo"
+
+
+def test_nodes_are_shown_as_people_read_them(stoker: RunStoker) -> None:
+    fake = server(nodes=page(node("n1"), node("n2", state="faulty", fault="XID 79", utilization=None)))
+    first, second = stoker("nodes", "n", "--state", "faulty", "--sort", "power", server=fake).stdout.splitlines()[1:]
+    assert first.split("  ")[0] == "n1"
+    assert " ".join(first.split()) == "n1 local partial 8 2.5 NVIDIA H100 26% - 999 W 71 °C 3 -"
+    assert second.endswith("XID 79")
+    asked = fake.asked_for("GET", "/api/stoker/v1/nodes")[0].url.params
+    assert (asked["name"], asked["state"], asked["sort"], asked["order"]) == ("n", "faulty", "power", "desc")
+
+
+def test_gpus_are_limited_and_say_who_holds_them(stoker: RunStoker) -> None:
+    fake = server(gpus=page(gpu(0), gpu(1, workload=None, state="idle"), gpu(2)))
+    shown = stoker("gpus", "--node", "n1", "--limit", "2", server=fake).stdout.splitlines()
+    assert len(shown) == 3
+    assert " ".join(shown[1].split()) == f"n1 0 local allocated {A} NVIDIA H100 99% 64 GB 650 W 71 °C -"
+    assert len(json.loads(stoker("gpus", "--limit", "0", "--json", server=fake).stdout)["items"]) == 3
+
+
+def test_top_in_a_pipe_prints_once(stoker: RunStoker) -> None:
+    view = overview(cluster("demo", simulated=True))
+    fake = server(view, consumers=page(consumer(), consumer(workloadId="x", uid="u2", utilization=None, memory=None)))
+    shown = stoker("top", server=fake)
+    text = shown.stdout.splitlines()
+    assert text[0].startswith("36.5 of 72 GPUs allocated (51%), 62% busy ▅, 12.3 kW; nodes: 3 idle, 4 partly used")
+    assert text[1] == "demo (simulated): simulated, 3s ago"
+    assert " ".join(text[4].split()) == f"{A} vision demo 8 50% ▅ 25% 5.2 kW 2h"
+    assert len(fake.asked_for("GET", "/api/stoker/v1/consumers")) == 1
+    assert json.loads(stoker("top", "--json", server=fake).stdout)["items"][0]["workloadId"] == A
+
+
+def test_metrics_are_plotted(stoker: RunStoker) -> None:
+    fake = server()
+    tflops = [[400.0, 1_768_473_000_000], [410.0, 1_768_473_030_000]]
+    body = measured(utilization=lines((0, [0.0, 0.5, 1.0]), (1, [1.0, 0.5, 0.0])), tflops=tflops)
+    fake.answers[f"GET /workloads/{A}/metrics"] = (200, body)
+    text = stoker("metrics", A, server=fake).stdout
+    assert f"{A}, 2026-01-15 10:30:00 to 11:30:00 UTC, a point every 30 s" in text
+    assert "Utilization: 50% at the end, mean of 2 GPUs" in text
+    assert "  GPU-0  ▁▅█\n  GPU-1  █▅▁\n" in text
+    assert "TFLOPS: 410 at the end" in text
+    assert "Power" not in text
+    rows = list(csv.DictReader(io.StringIO(stoker("metrics", A, "-o", "csv", server=fake).stdout)))
+    assert [row["value"] for row in rows] == ["0.0", "0.5", "1.0", "1.0", "0.5", "0.0", "400.0", "410.0"]
+    assert json.loads(stoker("metrics", A, "--json", server=fake).stdout) == body
+
+
+def test_metrics_of_nothing_say_so(stoker: RunStoker) -> None:
+    fake = server()
+    fake.answers[f"GET /workloads/{A}/metrics"] = (200, measured())
+    shown = stoker("metrics", A, "--since", "2h", "--step", "1m", server=fake)
+    assert "There are no readings of GPUs in this time." in shown.stderr
+    asked = fake.asked_for("GET", f"/api/stoker/v1/workloads/{A}/metrics")[0].url.params
+    assert asked["step"] == "60"
+    assert "start" in asked
