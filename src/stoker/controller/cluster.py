@@ -5,12 +5,12 @@ Three things wake it: a change that someone wrote, a report of the engine, and t
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from stoker.controller.effects import GRACE_SECONDS
-from stoker.controller.lease import LeaseLostError
+from stoker.controller.forever import forever
 from stoker.controller.logs import LogCollector
+from stoker.controller.news import News
 from stoker.controller.observe import parts, record, record_rest
 from stoker.controller.queue import QueueLoop
 from stoker.controller.reconcile import Reconciler
@@ -32,7 +32,6 @@ CHANGES_SECONDS = 1.0
 """How often changes that another process wrote are looked for."""
 LOOK_BACK = 1000
 """How many of the last changes are gone through again at the start: a crash may have come before their effect."""
-AGAIN_SECONDS = 1.0
 REST = 4.0
 """After a round of planning the queue rests so many times as long as it took, so that it never takes all there is:
 a round over thousands is long, and everything that happens asks for one."""
@@ -52,6 +51,7 @@ class ClusterController:
         clock: Clock,
         randomness: Randomness,
         signal: Signal,
+        news: News,
         log_limit_bytes: int,
     ) -> None:
         self._store = store
@@ -59,6 +59,7 @@ class ClusterController:
         self._cluster_id = cluster_id
         self._clock = clock
         self._signal = signal
+        self._news = news
         self._queue_due = asyncio.Event()
         self._observed = asyncio.Event()
         self._queue = QueueLoop(store, cluster_id, clock, randomness)
@@ -69,28 +70,16 @@ class ClusterController:
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
             for loop in (self._observe, self._follow_changes, self._plan, self._ring, self._logs.run):
-                group.create_task(self._forever(loop))
+                group.create_task(forever(loop, self._cluster_id))
             group.create_task(self._reconciler.run())
 
     def _moved(self, uids: Iterable[str]) -> None:
         """These workloads, or their pods, are no longer as they were."""
         for uid in uids:
             self._queue.note(uid)
+            self._news.workload(uid)
         self._queue_due.set()
         self._signal.notify()
-
-    async def _forever(self, loop: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """A loop that fails is begun again; nothing it does depends on what it remembered."""
-        while True:
-            try:
-                await loop()
-            except LeaseLostError:
-                raise
-            except StokerError as error:
-                log.warning("%s", error.message)
-            except Exception:
-                log.exception("a loop of cluster %s failed and is begun again", self._cluster_id)
-            await asyncio.sleep(AGAIN_SECONDS)
 
     async def _observe(self) -> None:
         async for report in self._engine.observe():
@@ -98,8 +87,10 @@ class ClusterController:
             touched, settled = await self._record(report)
             if report.pods:
                 failpoint("controller.observed")
+            self._news.nodes(report.nodes)
             if isinstance(report, Everything):
                 self._queue.forget()
+                self._news.everything()
             self._reconciler.take(settled)
             self._reconciler.touch(touched)
             self._moved(touched.union(each.state.workload.uid for each in settled))
@@ -176,6 +167,7 @@ class ClusterController:
         news = {uid: slug for uid, slug in slugs.items() if not self._reconciler.knows(uid, versions.get(uid, 0))}
         for uid, slug in news.items():
             self._queue.note(uid, slug)
+            self._news.workload(uid)
         if news:
             acted_on = (row.workload_uid for row in rows if not Phase(row.phase).queued)
             self._reconciler.touch(uid for uid in acted_on if uid in news)
@@ -190,6 +182,8 @@ class ClusterController:
             rest = min(LONGEST_REST_SECONDS, REST * (now() - began))
             self._reconciler.begin(list(outcome.begun.values()))
             self._reconciler.touch(outcome.touched)
+            for uid in (*outcome.begun, *outcome.touched):
+                self._news.workload(uid)
             if outcome.begun or outcome.touched:
                 self._signal.notify()
             await asyncio.sleep(rest)

@@ -9,7 +9,6 @@ from itertools import groupby
 
 import numpy as np
 
-from stoker.controller.forever import forever
 from stoker.domain.clock import Clock
 from stoker.engines.failpoints import failpoint
 from stoker.store import samples
@@ -31,9 +30,6 @@ class Compactor:
         self._clock = clock
 
     async def run(self) -> None:
-        await forever(self._work, self._cluster_id)
-
-    async def _work(self) -> None:
         while True:
             await self.compact()
             await asyncio.sleep(EVERY_SECONDS)

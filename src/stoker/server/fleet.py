@@ -10,21 +10,26 @@ from pathlib import Path
 from typing import Any
 
 from stoker.controller.cluster import ClusterController
+from stoker.controller.compaction import Compactor
 from stoker.controller.forever import forever
 from stoker.controller.lease import Lease, LeaseLostError
+from stoker.controller.news import News
 from stoker.controller.rollup import Rollup
+from stoker.controller.sampler import Sampler
 from stoker.controller.snapshots import Snapshots
 from stoker.domain.clock import Clock
 from stoker.domain.errors import ErrorCode, StokerError
 from stoker.domain.identity import Cluster
 from stoker.domain.names import Randomness
 from stoker.domain.reach import LogLine, Terminal
+from stoker.domain.readings import Source
 from stoker.domain.report_token import ReportTo
 from stoker.domain.settings import Settings
 from stoker.engines.base import Engine
 from stoker.engines.local.containment import ContainmentMode
 from stoker.engines.local.engine import LocalEngine
 from stoker.server.demo.open import Demo, open_demo
+from stoker.server.sources import local_source
 from stoker.services.first_start import LOCAL
 from stoker.store import clusters
 from stoker.store.base import Store
@@ -61,15 +66,16 @@ class Fleet:
         settings = self._settings
         holder = f"{socket.gethostname()}:{data_dir.resolve()}" if settings.database else THIS_DATA_DIR
         async with contextlib.AsyncExitStack() as stack:
-            for cluster, opened in await self._opened(data_dir):
+            for cluster, opened, source in await self._opened(data_dir):
                 stack.push_async_callback(opened.close)
+                stack.push_async_callback(source.close)
                 self._engines[cluster.id] = opened
                 lease = Lease(self._store, cluster.id, holder, self._clock, takeover=settings.local_takeover)
-                await stack.enter_async_context(working(self._drive(lease, opened, cluster.id)))
+                await stack.enter_async_context(working(self._drive(lease, opened, source, cluster.id)))
             yield
 
-    async def _opened(self, data_dir: Path) -> list[tuple[Cluster, Engine]]:
-        """Every cluster that this server has an engine for."""
+    async def _opened(self, data_dir: Path) -> list[tuple[Cluster, Engine, Source]]:
+        """Every cluster that this server has an engine for, and where its readings come from."""
         settings = self._settings
         local = await self._store.peek(lambda tx: clusters.find(tx, LOCAL))
         if local is None:
@@ -82,15 +88,19 @@ class Fleet:
             clock=self._clock,
             reports=self._reports,
         )
-        if not settings.demo:
-            return [(local, engine)]
-        self.demo = await open_demo(self._store, settings, data_dir, self._clock, self._randomness)
-        return [(local, engine), (self.demo.world.cluster, self.demo.engine)]
+        opened: list[tuple[Cluster, Engine, Source]] = [
+            (local, engine, local_source(settings, engine, data_dir, self._clock))
+        ]
+        if settings.demo:
+            self.demo = await open_demo(self._store, settings, data_dir, self._clock, self._randomness)
+            opened.append((self.demo.world.cluster, self.demo.engine, self.demo.engine))
+        return opened
 
-    async def _drive(self, lease: Lease, engine: Engine, cluster_id: str) -> None:
+    async def _drive(self, lease: Lease, engine: Engine, source: Source, cluster_id: str) -> None:
         """Control the cluster whenever it is this server's to control."""
         while True:
             leased = await lease.acquire()
+            news = News()
             controller = ClusterController(
                 leased,
                 engine,
@@ -98,22 +108,26 @@ class Fleet:
                 self._clock,
                 self._randomness,
                 self._signal,
+                news,
                 self._settings.log_limit_bytes,
             )
+            sampler = Sampler(leased, source, cluster_id, self._clock, news, self._settings.sample_seconds)
             try:
                 async with asyncio.TaskGroup() as group:
                     group.create_task(lease.renew(leased))
                     group.create_task(controller.run())
-                    for loop in self._usage_loops(leased, cluster_id):
+                    group.create_task(sampler.run())
+                    for loop in self._loops(leased, cluster_id):
                         group.create_task(forever(loop, cluster_id))
             except* LeaseLostError as lost:
                 log.warning("%s", lost.exceptions[0])
 
-    def _usage_loops(self, store: Store, cluster_id: str) -> list[Callable[[], Coroutine[Any, Any, None]]]:
+    def _loops(self, store: Store, cluster_id: str) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         settings = self._settings
+        compactor = Compactor(store, cluster_id, self._clock)
         rollup = Rollup(store, cluster_id, self._clock, settings.idle_threshold)
         snapshots = Snapshots(store, cluster_id, self._clock, settings.snapshot_seconds)
-        return [rollup.run, snapshots.run]
+        return [compactor.run, rollup.run, snapshots.run]
 
     async def tail(self, cluster_id: str, pod_uid: str, position: int, limit: int) -> list[LogLine]:
         engine = self._engines.get(cluster_id)

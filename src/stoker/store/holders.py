@@ -1,7 +1,7 @@
 """Who takes up room in a cluster now: workloads with the pods and the GPUs they hold."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -9,18 +9,16 @@ from stoker.domain.placement import holders
 from stoker.domain.workload import Pod
 from stoker.store import pods
 from stoker.store.base import Row, Transaction
+from stoker.store.keys import by_keys
 
-ALL = """
-SELECT uid, slug, name, kind, namespace, phase
-FROM workload
-WHERE cluster_id = :cluster_id
-  AND ended_at IS NULL
-"""
-ONE = """
-SELECT uid, slug, name, kind, namespace, phase
-FROM workload
-WHERE uid = :uid
-  AND cluster_id = :cluster_id
+COLUMNS = "uid, slug, name, kind, namespace, phase"
+ALL = f"SELECT {COLUMNS} FROM workload WHERE cluster_id = :cluster_id AND ended_at IS NULL"
+SOME = f"SELECT {COLUMNS} FROM workload WHERE uid IN (:keys) AND cluster_id = :cluster_id"
+SOME_GPUS = """
+SELECT workload_uid, node, device, gpu_milli
+FROM allocation
+WHERE workload_uid IN (:keys)
+  AND to_at IS NULL
 """
 
 
@@ -48,26 +46,27 @@ def of_cluster(transaction: Transaction, cluster_id: str) -> list[Holder]:
     held: dict[str, list[Pod]] = defaultdict(list)
     for pod in pods.held(transaction, cluster_id):
         held[pod.workload_uid].append(pod)
-    gpus: dict[str, list[HeldGpu]] = defaultdict(list)
-    for each in pods.open_allocations(transaction, cluster_id):
-        gpus[each.workload_uid].append(HeldGpu(each.node, each.device, each.gpu_milli))
-    rows = transaction.all(ALL, {"cluster_id": cluster_id})
-    return [_holder(row, held[row[0]], gpus[row[0]]) for row in rows if row[0] in held or row[0] in gpus]
+    gpus = [
+        (each.workload_uid, each.node, each.device, each.gpu_milli)
+        for each in pods.open_allocations(transaction, cluster_id)
+    ]
+    return _joined(transaction.all(ALL, {"cluster_id": cluster_id}), held, gpus)
 
 
-def of_workloads(transaction: Transaction, cluster_id: str, uids: Iterable[str]) -> list[Holder]:
+def of_workloads(transaction: Transaction, cluster_id: str, uids: Collection[str]) -> list[Holder]:
     """Those of these workloads of the cluster that hold anything."""
-    found = []
-    for uid in uids:
-        held = pods.held_by(transaction, cluster_id, uid)
-        allocated = pods.allocations_of(transaction, uid)
-        row = transaction.one(ONE, {"uid": uid, "cluster_id": cluster_id}) if held or allocated else None
-        if row:
-            gpus = [HeldGpu(each.node, each.device, each.gpu_milli) for each in allocated]
-            found.append(_holder(row, held, gpus))
-    return found
+    held = pods.held_of(transaction, cluster_id, uids)
+    gpus = by_keys(transaction, SOME_GPUS, uids)
+    holding = held.keys() | {row[0] for row in gpus}
+    return _joined(by_keys(transaction, SOME, holding, {"cluster_id": cluster_id}), held, gpus)
 
 
-def _holder(row: Row, held: Sequence[Pod], gpus: Sequence[HeldGpu]) -> Holder:
-    uid, slug, name, kind, namespace, phase = row
-    return Holder(uid, slug, name, kind, namespace, phase, holders(held), gpus)
+def _joined(rows: Iterable[Row], held: Mapping[str, Sequence[Pod]], allocated: Iterable[Row]) -> list[Holder]:
+    gpus: dict[str, list[HeldGpu]] = defaultdict(list)
+    for workload_uid, node, device, gpu_milli in allocated:
+        gpus[workload_uid].append(HeldGpu(node, device, gpu_milli))
+    return [
+        Holder(uid, slug, name, kind, namespace, phase, holders(held.get(uid, ())), gpus.get(uid, ()))
+        for uid, slug, name, kind, namespace, phase in rows
+        if uid in held or uid in gpus
+    ]

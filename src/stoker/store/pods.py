@@ -41,7 +41,6 @@ ORDER BY attempt DESC, created_at DESC
 """
 NEWEST = "SELECT MAX(created_at) FROM pod WHERE cluster_id = :cluster_id AND released_at IS NULL"
 HELD = f"SELECT {COLUMNS} FROM pod WHERE cluster_id = :cluster_id AND released_at IS NULL"
-HELD_BY = f"{HELD} AND workload_uid = :workload_uid"
 HELD_OF = f"{HELD} AND workload_uid IN (:keys)"
 ADD = """
 INSERT INTO pod (uid, workload_uid, cluster_id, name, attempt, revision, rank, node, devices, phase, ready,
@@ -84,12 +83,6 @@ ALLOCATED = """
 SELECT DISTINCT pod_uid
 FROM allocation
 WHERE pod_uid IN (:keys)
-  AND to_at IS NULL
-"""
-ALLOCATIONS_OF = """
-SELECT pod_uid, device, workload_uid, node, model, gpu_milli, from_at
-FROM allocation
-WHERE workload_uid = :workload_uid
   AND to_at IS NULL
 """
 OPEN_ALLOCATIONS = """
@@ -220,17 +213,6 @@ def _by_workload(rows: Iterable[Row]) -> dict[str, list[Pod]]:
     for row in rows:
         found[row[1]].append(build(row))
     return found
-
-
-def held_by(transaction: Transaction, cluster_id: str, workload_uid: str) -> list[Pod]:
-    """Those of one workload."""
-    params = {"cluster_id": cluster_id, "workload_uid": workload_uid}
-    return [build(row) for row in transaction.all(HELD_BY, params)]
-
-
-def allocations_of(transaction: Transaction, workload_uid: str) -> list[Allocation]:
-    """The GPUs that one workload holds now."""
-    return [Allocation(*row) for row in transaction.all(ALLOCATIONS_OF, {"workload_uid": workload_uid})]
 
 
 def params(pod: Pod) -> dict[str, object]:

@@ -12,6 +12,7 @@ from msgspec import structs
 from tests.engine.controller.pretend import PretendEngine
 
 from stoker.controller.cluster import ClusterController
+from stoker.controller.news import News
 from stoker.domain.clock import SystemClock
 from stoker.domain.identity import Cluster, Department, QueuePolicy, Quota, Workspace
 from stoker.domain.lifecycle import Event, created, transition
@@ -48,7 +49,14 @@ class ControllerLab:
     @contextlib.asynccontextmanager
     async def at_work(self) -> AsyncGenerator[ClusterController]:
         controller = ClusterController(
-            self.store, self.engine, CLUSTER, self.clock, secrets.token_bytes, self.signal, log_limit_bytes=10**6
+            self.store,
+            self.engine,
+            CLUSTER,
+            self.clock,
+            secrets.token_bytes,
+            self.signal,
+            News(),
+            log_limit_bytes=10**6,
         )
         task = asyncio.create_task(controller.run())
         try:

@@ -1,0 +1,158 @@
+"""Reads the hardware of a cluster at every full period of the wall clock, keeps what it says, and publishes the live
+view: then, and soon after anything moved.
+
+A source that is slow, dead or wrong holds up nothing. Who holds what is ours to know and goes on being published; what
+the GPUs showed last is kept, marked as stale, for `KEPT_SECONDS`, and is then not known any more.
+"""
+
+import asyncio
+import logging
+import time
+
+from msgspec import structs
+
+from stoker.controller.forever import forever
+from stoker.controller.news import News, Taken
+from stoker.domain.clock import Clock
+from stoker.domain.errors import StokerError
+from stoker.domain.live import Part, SourceState
+from stoker.domain.node import Node
+from stoker.domain.readings import Readings, Source
+from stoker.store import holders, live_views, nodes, samples
+from stoker.store.base import Store, Transaction
+from stoker.store.holders import Holder
+from stoker.telemetry.view import LiveView
+
+KEPT_SECONDS = 300
+PATIENCE = 0.8
+"""How much of a period the source may take."""
+COALESCE_SECONDS = 1.0
+SILENT_SECONDS = 30.0
+"""The longest that nothing is published, so that it is seen whether anybody still does."""
+REST = 2.0
+"""After publishing, the view rests so many times as long as that took."""
+
+log = logging.getLogger("stoker.sampler")
+
+
+class Sampler:
+    def __init__(
+        self, store: Store, source: Source, cluster_id: str, clock: Clock, news: News, period_seconds: float
+    ) -> None:
+        self._store = store
+        self._source = source
+        self._cluster_id = cluster_id
+        self._clock = clock
+        self._news = news
+        self._period_ms = round(period_seconds * 1000)
+        self._view = LiveView()
+        self._turn = asyncio.Lock()
+        self._asked: asyncio.Task[Readings] | None = None
+        self._state = SourceState(source.name, None, stale=True, message="It has not been read yet.")
+        self._roster: tuple[bytes, int] = (b"", 0)
+
+    async def run(self) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(forever(self._follow, self._cluster_id))
+                group.create_task(forever(self._sample, self._cluster_id))
+        finally:
+            if self._asked is not None:
+                self._asked.cancel()
+
+    async def _follow(self) -> None:
+        """Publish whenever something moved, but not all the time."""
+        while True:
+            await self._news.wait(SILENT_SECONDS)
+            began = time.monotonic()
+            async with self._turn:
+                await self._publish()
+            await asyncio.sleep(max(COALESCE_SECONDS, REST * (time.monotonic() - began)))
+
+    async def _sample(self) -> None:
+        """Read at once to have something to show, and then in step with the clock to keep it."""
+        await self._read(keep_at=None)
+        while True:
+            now = self._clock.now()
+            slot = now - now % self._period_ms + self._period_ms
+            await asyncio.sleep((slot - now) / 1000)
+            await self._read(keep_at=slot)
+
+    async def _read(self, keep_at: int | None) -> None:
+        readings = await self._ask()
+        async with self._turn:
+            if readings is not None:
+                await asyncio.to_thread(self._view.read, readings)
+            elif self._age_ms() > max(KEPT_SECONDS * 1000, 2 * self._period_ms):
+                await asyncio.to_thread(self._view.read, None)
+            await self._publish(keep_at if readings is not None else None)
+
+    async def _ask(self) -> Readings | None:
+        """The readings of now; None when the source has none. It is never asked twice at once."""
+        before = self._asked
+        if before is None or before.done():
+            before = self._asked = asyncio.create_task(self._source.readings())
+        done, _ = await asyncio.wait({before}, timeout=PATIENCE * self._period_ms / 1000)
+        if not done:
+            before.cancel()
+            return self._miss(f"The source {self._source.name} has not answered in time.")
+        if before.cancelled():
+            return self._miss(f"The source {self._source.name} has not answered in time.")
+        error = before.exception()
+        if isinstance(error, StokerError):
+            return self._miss(error.message)
+        if error is not None:
+            log.error("the source %s of cluster %s failed", self._source.name, self._cluster_id, exc_info=error)
+            return self._miss(f"The source {self._source.name} failed: {error}")
+        if self._state.stale and self._state.read_at is not None:
+            log.info("the source %s of cluster %s answers again", self._source.name, self._cluster_id)
+        self._state = SourceState(self._source.name, self._clock.now(), stale=False)
+        return before.result()
+
+    def _miss(self, message: str) -> None:
+        if not self._state.stale or message != self._state.message:
+            log.warning("cluster %s: %s", self._cluster_id, message)
+        self._state = structs.replace(self._state, stale=True, message=message)
+
+    def _age_ms(self) -> int:
+        return self._clock.now() - (self._state.read_at or 0)
+
+    async def _publish(self, keep_at: int | None = None) -> None:
+        """Bring the view up to date and write it, with the last reading as a tick if there is one to keep."""
+        taken = self._news.take()
+        try:
+            if taken.everything:
+                found = await self._store.read(self._load)
+                await asyncio.to_thread(self._view.replace, *found)
+            else:
+                await self._mend(taken)
+            parts = await asyncio.to_thread(self._view.parts, self._clock.now(), self._state)
+            self._roster = await self._store.write(lambda tx: self._write(tx, parts, keep_at))
+        except BaseException:
+            self._news.everything()
+            raise
+
+    def _load(self, transaction: Transaction) -> tuple[list[Node], list[Holder]]:
+        if not self._view.idle_since and (before := live_views.read(transaction, self._cluster_id, Part.CONSUMERS)):
+            known = live_views.decode_consumers(before.body)
+            self._view.idle_since = {each.uid: each.idle_since for each in known if each.idle_since is not None}
+        return nodes.of_cluster(transaction, self._cluster_id), holders.of_cluster(transaction, self._cluster_id)
+
+    async def _mend(self, taken: Taken) -> None:
+        found: list[Holder] = []
+        if taken.workloads:
+            found = await self._store.read(lambda tx: holders.of_workloads(tx, self._cluster_id, taken.workloads))
+        await asyncio.to_thread(self._view.change, taken.nodes, taken.workloads, found)
+
+    def _write(self, transaction: Transaction, parts: dict[Part, bytes], keep_at: int | None) -> tuple[bytes, int]:
+        """Gives the roster that is known to be kept, and its number."""
+        now = self._clock.now()
+        live_views.put(transaction, self._cluster_id, now, parts)
+        if keep_at is None or not self._view.tick:
+            return self._roster
+        body, number = self._roster
+        if body is not self._view.roster:
+            body = self._view.roster
+            number = samples.roster_for(transaction, self._cluster_id, body, self._view.gpus, now)
+        samples.add_tick(transaction, self._cluster_id, keep_at, number, self._view.tick)
+        return body, number
