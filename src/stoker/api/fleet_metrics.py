@@ -14,9 +14,8 @@ from stoker.services.totals import Counted
 
 MEASURED = "measured"
 
-Labels = tuple[tuple[str, str], ...]
-Sample = tuple[Labels, float | None]
-"""A value of None is not known, and has no line."""
+Sample = tuple[str, float | None]
+"""Labels as they are written, and a value; one of None is not known, and has no line."""
 
 
 class Family(Struct, frozen=True):
@@ -79,14 +78,14 @@ def fleet_text(clusters: Sequence[ClusterNow]) -> str:
     ]
     return "".join(
         (
-            family(NODES, (((*labels, ("state", state)), nodes) for labels, state, nodes in states)),
+            family(NODES, ((f'{labels},state="{state}"', nodes) for labels, state, nodes in states)),
             family(GPUS, ((labels, now.gpus) for labels, now in seen)),
             family(ALLOCATED, ((labels, now.allocated_milli / 1000) for labels, now in seen)),
             family(UTILIZATION, ((labels, _mean(now.utilization_sum, now.measured_gpus)) for labels, now in seen)),
             family(POWER, ((labels, now.power_watts) for labels, now in seen)),
             family(STORAGE, ((labels, now.storage_total_bytes) for labels, now in seen)),
             family(STORAGE_USED, ((labels, now.storage_used_bytes) for labels, now in seen)),
-            family(RDMA_PORTS, (((*labels, ("state", state)), count) for labels, state, count in ports)),
+            family(RDMA_PORTS, ((f'{labels},state="{state}"', count) for labels, state, count in ports)),
             family(STALE, ((of_cluster(each.cluster), float(each.source.stale)) for each in clusters)),
             family(AGE, ((of_cluster(each.cluster), _seconds(each.age_ms)) for each in clusters)),
         )
@@ -97,12 +96,12 @@ def counted_text(clusters: Iterable[Cluster], counted: Counted) -> str:
     """How many workloads there are, and wait."""
     labels = {cluster.id: of_cluster(cluster) for cluster in clusters}
     phases = [
-        ((*labels[each.cluster_id], ("phase", each.phase)), each)
+        (f"{labels[each.cluster_id]},{written(phase=each.phase)}", each)
         for each in counted.phases
         if each.cluster_id in labels
     ]
     queues = [
-        ((*labels[each.cluster_id], ("workspace", each.workspace)), each)
+        (f"{labels[each.cluster_id]},{written(workspace=each.workspace)}", each)
         for each in counted.queues
         if each.cluster_id in labels
     ]
@@ -119,12 +118,8 @@ def workload_text(consumers: Sequence[tuple[Cluster, Consumer]]) -> str:
     """Every workload that holds GPUs."""
     labelled = [
         (
-            (
-                *of_cluster(cluster),
-                ("namespace", consumer.namespace),
-                ("workload", consumer.slug),
-                ("kind", consumer.kind),
-            ),
+            f"{of_cluster(cluster)},"
+            f"{written(namespace=consumer.namespace, workload=consumer.slug, kind=consumer.kind)}",
             consumer,
         )
         for cluster, consumer in consumers
@@ -139,18 +134,18 @@ def workload_text(consumers: Sequence[tuple[Cluster, Consumer]]) -> str:
     )
 
 
-def of_cluster(cluster: Cluster) -> Labels:
-    return (("cluster", cluster.name), ("source", SIMULATED if cluster.simulated else MEASURED))
+def of_cluster(cluster: Cluster) -> str:
+    return written(cluster=cluster.name, source=SIMULATED if cluster.simulated else MEASURED)
 
 
 def family(about: Family, samples: Iterable[Sample]) -> str:
     """The lines of one family, which the text format and OpenMetrics write alike; nothing without a value."""
-    lines = [f"{about.name}{{{_written(labels)}}} {value}\n" for labels, value in samples if value is not None]
+    lines = [f"{about.name}{{{labels}}} {value}\n" for labels, value in samples if value is not None]
     return f"# HELP {about.name} {about.help}\n# TYPE {about.name} gauge\n{''.join(lines)}" if lines else ""
 
 
-def _written(labels: Labels) -> str:
-    return ",".join(f'{name}="{_escaped(value)}"' for name, value in labels)
+def written(**labels: str) -> str:
+    return ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
 
 
 def _escaped(value: str) -> str:

@@ -96,8 +96,7 @@ class Names(Struct, frozen=True):
 
     def device(self, labels: dict[str, str]) -> int | None:
         for label in (DCGM.device_label, AMD.device_label):
-            word = labels.get(label, "")
-            if word.isascii() and word.isdigit() and len(word) < 5:
+            if (word := labels.get(label)) is not None and word.isascii() and word.isdigit() and len(word) < 5:
                 return int(word)
         return None
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from stoker.telemetry.promql import literally
 
+REMEMBERED = 100_000
 _PORT = re.compile(r":[0-9]+$")
 
 
@@ -13,6 +14,7 @@ class NodeNames:
     """A name fits a node if they differ in nothing but a domain that only one of them has."""
 
     def __init__(self, nodes: Iterable[str]) -> None:
+        self._known: dict[str, str | None] = {}
         self._exact: dict[str, str] = {}
         self._short: dict[str, list[str]] = {}
         for node in nodes:
@@ -21,6 +23,13 @@ class NodeNames:
 
     def find(self, label: str) -> str | None:
         """The node that is meant; None if that is none of ours, or could be several."""
+        if label not in self._known:
+            if len(self._known) >= REMEMBERED:
+                self._known.clear()
+            self._known[label] = self._look_up(label)
+        return self._known[label]
+
+    def _look_up(self, label: str) -> str | None:
         name = label.lower()
         for candidate in (name, _PORT.sub("", name)):
             if candidate in self._exact:

@@ -3,14 +3,17 @@ credentials. Nothing here waits longer than its timeout or reads more than its l
 
 import asyncio
 import math
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
+from typing import Any, TypeVar
 
 import httpx
 import msgspec
 from msgspec import Struct
 
 from stoker.domain.errors import ErrorCode, StokerError
+
+T = TypeVar("T")
 
 TIMEOUT_SECONDS = 10.0
 LIMIT_BYTES = 64 * 1024**2
@@ -23,21 +26,22 @@ Sample = tuple[float, str]
 """When, in seconds, and the value as a text."""
 
 
-class Found(Struct, frozen=True):
+class Found(Struct, frozen=True, gc=False):
     """A series of the answer: `value` of an instant, `values` of a range."""
 
     metric: dict[str, str]
     value: Sample | None = None
     values: list[Sample] = []
 
+    @property
+    def now(self) -> float | None:
+        """The value of an instant, if it is a measurement."""
+        return _measurement(self.value[1]) if self.value is not None else None
+
     def samples(self) -> Iterator[tuple[int, float]]:
-        """Epoch milliseconds and values, without those that are no measurement."""
-        for seconds, text in self.values if self.value is None else (self.value,):
-            try:
-                number = float(text)
-            except ValueError:
-                continue
-            if math.isfinite(number) and number >= 0:
+        """Epoch milliseconds and values of a range, without those that are no measurement."""
+        for seconds, text in self.values:
+            if (number := _measurement(text)) is not None:
                 yield round(seconds * 1000), number
 
 
@@ -92,7 +96,7 @@ class Prometheus:
         version 3; nothing but trying tells."""
         if self._closed_windows is None:
             points = await self.at("count_over_time(vector(1)[1m:30s])", 1_700_000_010_000)
-            self._closed_windows = [number for found in points for _, number in found.samples()] == [3.0]
+            self._closed_windows = [found.now for found in points] == [3.0]
         return f"{milliseconds - 1 if self._closed_windows and milliseconds > 1 else milliseconds}ms"
 
     async def close(self) -> None:
@@ -149,6 +153,26 @@ class Prometheus:
             f"Prometheus at {self._address} {what}.",
             hint="Check prometheus_url, and that it runs.",
         )
+
+
+async def together(*works: Coroutine[Any, Any, T]) -> list[T]:
+    """All answers; or the first error, once nothing is under way any more."""
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        return await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
+
+
+def _measurement(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if 0 <= number < math.inf else None
 
 
 def _seconds(milliseconds: int) -> str:

@@ -11,7 +11,7 @@ from stoker.domain.readings import GpuFault, Readings
 from stoker.telemetry.exporters import SCALE, Names, Quantity, Wanted
 from stoker.telemetry.node_names import NodeNames
 from stoker.telemetry.nvml import XIDS_OF_PROGRAMS
-from stoker.telemetry.prometheus import Found, Prometheus
+from stoker.telemetry.prometheus import Found, Prometheus, together
 from stoker.telemetry.promql import averaged
 
 NAME = "prometheus"
@@ -29,21 +29,21 @@ class PrometheusSource:
         self._names = names
         self._nodes = nodes
         self._clock = clock
+        self._known_nodes: tuple[str, ...] = ()
+        self._known = NodeNames(())
 
     @property
     def name(self) -> str:
         return NAME
 
     async def readings(self) -> Readings:
-        nodes = sorted(self._nodes())
+        nodes = tuple(sorted(self._nodes()))
+        if nodes != self._known_nodes:
+            self._known_nodes, self._known = nodes, NodeNames(nodes)
         wanted = Wanted(nodes if len(nodes) <= NODES_NAMED else ())
         at = self._clock.now()
-        answers = await asyncio.gather(*(self._ask(quantity, wanted) for quantity in Quantity))
-        known = NodeNames(nodes)
-        values = {
-            quantity: self._by_gpu(quantity, found, known) for quantity, found in zip(Quantity, answers, strict=True)
-        }
-        return to_readings(at, tuple(nodes), values)
+        answers = await together(*(self._ask(quantity, wanted) for quantity in Quantity))
+        return await asyncio.to_thread(self._put_together, at, nodes, answers)
 
     async def close(self) -> None:
         await self._prometheus.close()
@@ -52,15 +52,24 @@ class PrometheusSource:
         query = self._names.query(quantity, wanted, lambda series: averaged(series, self._names.labels))
         return await self._prometheus.at(query)
 
-    def _by_gpu(self, quantity: Quantity, found: list[Found], known: NodeNames) -> dict[Gpu, float]:
+    def _put_together(self, at: int, nodes: tuple[str, ...], answers: list[list[Found]]) -> Readings:
+        values = {
+            quantity: self._by_gpu(found, SCALE.get(quantity, 1.0))
+            for quantity, found in zip(Quantity, answers, strict=True)
+        }
+        return to_readings(at, nodes, values)
+
+    def _by_gpu(self, found: list[Found], scale: float) -> dict[Gpu, float]:
         """The first value of each GPU; what has no node of ours or no number is left out."""
         values: dict[Gpu, float] = {}
-        scale = SCALE.get(quantity, 1.0)
         for series in found:
-            node, device = self._names.node(series.metric, known), self._names.device(series.metric)
-            if node is not None and device is not None:
-                for _, number in series.samples():
-                    values.setdefault((node, device), number * scale)
+            node, device, number = (
+                self._names.node(series.metric, self._known),
+                self._names.device(series.metric),
+                series.now,
+            )
+            if node is not None and device is not None and number is not None:
+                values.setdefault((node, device), number * scale)
         return values
 
 

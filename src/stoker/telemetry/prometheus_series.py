@@ -13,7 +13,7 @@ from stoker.telemetry.exporters import SCALE, Names, Quantity, Wanted
 from stoker.telemetry.holdings import Gpu, Held, Piece, held
 from stoker.telemetry.means import DECIMALS
 from stoker.telemetry.node_names import NodeNames
-from stoker.telemetry.prometheus import Found, Prometheus
+from stoker.telemetry.prometheus import Found, Prometheus, together
 from stoker.telemetry.prometheus_readings import within_one
 from stoker.telemetry.promql import averaged, summed
 
@@ -46,7 +46,7 @@ class PrometheusSeries:
             raise bad_request("step", f"is too short for this range: {MOST_POINTS} points are the most.")
         found = held(holdings, span)
         wanted = [quantity for metric in metrics for quantity in QUANTITIES[metric]]
-        answers = await asyncio.gather(*(self._values(quantity, found, span) for quantity in wanted))
+        answers = await together(*(self._values(quantity, found, span) for quantity in wanted))
         values = dict(zip(wanted, answers, strict=True))
         return await asyncio.to_thread(lambda: {metric: _lines(metric, values, found) for metric in metrics})
 
@@ -57,7 +57,7 @@ class PrometheusSeries:
         known = NodeNames({node for node, _ in found})
         parts = [self._whole(quantity, part, known, span) for part in _portions(found, span)]
         parts += [self._in_part(quantity, piece, gpus, known) for piece, gpus in _moments(found).items()]
-        return await asyncio.to_thread(_means, await asyncio.gather(*parts), SCALE.get(quantity, 1.0))
+        return await asyncio.to_thread(_means, await together(*parts), SCALE.get(quantity, 1.0))
 
     async def _whole(self, quantity: Quantity, found: Mapping[Gpu, Held], known: NodeNames, span: Range) -> list[Sum]:
         """Points of which all the time was held, by the mean that Prometheus makes."""
@@ -81,15 +81,12 @@ class PrometheusSeries:
         """The sum and the number of the readings of a piece, as a point may be made of several."""
         total = await self._query("sum_over_time", quantity, gpus, piece.end - piece.start)
         count = await self._query("count_over_time", quantity, gpus, piece.end - piece.start)
-        sums, counts = await asyncio.gather(
-            self._prometheus.at(total, piece.end), self._prometheus.at(count, piece.end)
-        )
-        number_of = {gpu: number for gpu, series in self._known(counts, known) for _, number in series.samples()}
+        sums, counts = await together(self._prometheus.at(total, piece.end), self._prometheus.at(count, piece.end))
+        number_of = {gpu: series.now or 0.0 for gpu, series in self._known(counts, known)}
         return [
-            (gpu, piece.point, number, number_of[gpu])
+            (gpu, piece.point, series.now, number_of.get(gpu, 0.0))
             for gpu, series in self._known(sums, known)
-            if gpu in gpus and gpu in number_of
-            for _, number in series.samples()
+            if gpu in gpus and series.now is not None
         ]
 
     async def _query(self, over: str, quantity: Quantity, gpus: Iterable[Gpu], milliseconds: int) -> str:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from stoker.api import fleet_metrics
-from stoker.api.fleet_metrics import Family, FleetText, family, of_cluster, workload_text
+from stoker.api.fleet_metrics import Family, FleetText, family, of_cluster, workload_text, written
 from stoker.domain.identity import Cluster
 from stoker.domain.live import Consumer
 from stoker.services.totals import Counted
@@ -25,17 +25,17 @@ def test_every_family_is_explained_on_the_page() -> None:
 
 
 def test_what_is_simulated_is_labelled_so() -> None:
-    assert dict(of_cluster(DEMO)) == {"cluster": "demo", "source": "simulated"}
+    assert of_cluster(DEMO) == 'cluster="demo",source="simulated"'
     assert 'source="simulated"' in workload_text([(DEMO, consumer("a"))])
 
 
 def test_a_label_may_hold_anything() -> None:
-    text = family(fleet_metrics.GPUS, [((("cluster", 'a"b\\c\nd'),), 1.0)])
+    text = family(fleet_metrics.GPUS, [(written(cluster='a"b\\c\nd'), 1.0)])
     assert text.splitlines()[-1] == r'stoker_gpus{cluster="a\"b\\c\nd"} 1.0'
 
 
 def test_a_family_without_a_value_is_not_there() -> None:
-    assert family(fleet_metrics.GPUS, [((), None)]) == ""
+    assert family(fleet_metrics.GPUS, [("", None)]) == ""
 
 
 def test_the_text_of_workloads_is_made_once_for_each_time_they_are_published() -> None:
