@@ -24,7 +24,7 @@ _SAME: dict[Canonical, tuple[str, ...]] = {
     Canonical.TFLOPS: (
         *("tflop", "tflops_per_gpu", "tflops_per_device", "tflop_per_second", "tflops_per_second", "achieved_tflops"),
         *("tflop_per_second_per_gpu", "tflop_per_second_per_device", "tflops_per_second_per_gpu", "tflops_gpu"),
-        *("tflops_per_second_per_device", "model_tflops", "model_tflop_per_second_per_gpu"),
+        *("tflops_per_second_per_device", "model_tflops", "model_tflops_per_gpu", "model_tflop_per_second_per_gpu"),
     ),
 }
 ALIASES = {alias: str(name) for name, aliases in _SAME.items() for alias in aliases}

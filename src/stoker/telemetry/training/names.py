@@ -16,7 +16,16 @@ OUTCOMES = frozenset(
 
 STEPS = (
     *("global_step", "global_steps", "step", "steps", "iteration", "iterations", "iter", "train_step"),
-    *("training_step", "trainer_global_step", "num_updates", "update", "updates", "it"),
+    *(
+        "training_step",
+        "trainer_global_step",
+        "current_step",
+        "current_steps",
+        "num_updates",
+        "update",
+        "updates",
+        "it",
+    ),
 )
 """What a step is called; the first that a line has is believed."""
 

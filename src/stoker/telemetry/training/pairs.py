@@ -10,7 +10,7 @@ from math import isinf
 from stoker.domain.metric_names import ALIASES, own_name, put
 from stoker.domain.training import MOST_METRICS, Canonical
 from stoker.telemetry.training.names import IGNORED, OUTCOMES, QUALIFIERS
-from stoker.telemetry.training.numbers import NUMBER
+from stoker.telemetry.training.numbers import NUMBER, SCALES
 from stoker.telemetry.training.segments import Found
 
 _BEFORE = r"(?:^|(?<=[\s,;:|\[\](){\"'/]))"
@@ -24,11 +24,14 @@ _STEP = re.compile(
     r"[\"']?\s{0,4}[:=#]?\s{0,12}[\[(]?\s{0,12}(\d{1,15})(?![\d.]*\.\d)",
     re.IGNORECASE,
 )
-_EPOCH = re.compile(rf"{_BEFORE}epoch\b[\"']?\s{{0,4}}[:=#]?\s{{0,12}}[\[(]?\s{{0,12}}\d", re.IGNORECASE)
-_EVALUATION = re.compile(r"(?<![\w/-])(?:eval|evaluation|validation|valid)(?![\w/-])", re.IGNORECASE)
+_EPOCH = re.compile(
+    rf"{_BEFORE}epoch\b(?:\(\w{{1,12}}\))?[\"']?\s{{0,4}}[:=#]?\s{{0,12}}[\[(]?\s{{0,12}}\d", re.IGNORECASE
+)
+_EVALUATION = re.compile(r"(?<![\w/-])(?:eval|evaluation|validation|valid|val)(?![\w/-])", re.IGNORECASE)
 FILLERS = frozenset({"and", "with", "the", "at", "completed", "finished", "done", "is", "has", "of", "got", "my"})
 _LOOK_BACK = 32
-_SCALED = frozenset("kKmMbBtT")
+_UNCLEAR = frozenset("mbBtT")
+"""Right behind a number these may be a unit or a scale."""
 _PLAIN = OUTCOMES | ALIASES.keys() | {"lr"}
 """What is believed without a sign between name and value."""
 
@@ -51,7 +54,8 @@ def read_pairs(text: str, progress_step: int | None, *, in_progress: bool = Fals
         if not name or len(metrics) >= MOST_METRICS:
             continue
         value, unit = float(pair[3].replace(",", "")), pair[4]
-        if isinf(value) or unit in _SCALED or (unit == "%" and (name == Canonical.LOSS or text[end : end + 1] == "|")):
+        value *= SCALES.get(unit, 1.0)
+        if isinf(value) or unit in _UNCLEAR or (unit == "%" and (name == Canonical.LOSS or text[end : end + 1] == "|")):
             continue
         put(metrics, f"eval_{name}" if evaluated and name in {"loss", "accuracy"} else name, value)
     return (step, metrics) if not OUTCOMES.isdisjoint(metrics) else None

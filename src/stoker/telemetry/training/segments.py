@@ -5,13 +5,14 @@ A value may be an instant and an average (`654.5/735.1`, `496.3 (avg 496.1)`), o
 """
 
 import re
+from math import isfinite
 
 from stoker.domain.metric_names import own_name, put
 from stoker.domain.training import MOST_METRICS
 from stoker.telemetry.training.names import IGNORED
-from stoker.telemetry.training.numbers import number, numbers
+from stoker.telemetry.training.numbers import LONGEST, numbers
 
-_ITERATION = re.compile(r"\biteration\s{1,20}(\d{1,15})(?:\s{0,20}/|\s{0,20}$|\s+on\b)", re.IGNORECASE)
+_ITERATION = re.compile(r"\biteration:?\s{1,20}(\d{1,15})(?=\s{0,20}(?:[/|]|on\b|$))", re.IGNORECASE)
 _EVALUATION = re.compile(r"\b(validation|test) loss at $", re.IGNORECASE)
 _OF_EVALUATION = {"lm_loss_value": "loss", "lm_loss_ppl": "perplexity"}
 LEAST = 2
@@ -21,16 +22,16 @@ Found = tuple[int | None, dict[str, float]]
 
 
 def read_segments(text: str) -> Found | None:
-    head, *segments = text.split("|")
-    where = _ITERATION.search(head)
+    where = _ITERATION.search(text)
     if where is None:
         return None
+    _, *segments = text[where.end() :].split("|")
     metrics: dict[str, float] = {}
     for segment in segments[: 2 * MOST_METRICS]:
         name, colon, value = segment.rpartition(":")
         if colon:
             _read(metrics, name, value)
-    evaluated = _EVALUATION.search(head[: where.start()])
+    evaluated = _EVALUATION.search(text[: where.start()])
     if evaluated:
         metrics = {f"{evaluated[1].lower()}_{_OF_EVALUATION.get(name, name)}": each for name, each in metrics.items()}
     elif len(metrics) < LEAST:
@@ -42,28 +43,26 @@ def _read(metrics: dict[str, float], raw: str, text: str) -> None:
     name = own_name(raw)
     if not name or name in IGNORED or len(metrics) >= MOST_METRICS:
         return
-    value = number(text)
-    if value is not None:
-        put(metrics, name, value)
-        return
     values = _values(text)
-    *first, last = raw.split()
-    parts = last.split("/")
-    if len(parts) == len(values) > 1:
-        for part, each in zip(parts, values, strict=True):
-            put(metrics, own_name(" ".join([*first, part])), each)
-    elif values:
-        name = put(metrics, name, values[0])
-        if len(values) > 1:
-            metrics[f"{name}_avg"] = values[1]
+    if len(values) < 2:
+        for value in values:
+            put(metrics, name, value)
+        return
+    parts = raw.rpartition(" ")
+    names = parts[2].split("/")
+    if len(names) == len(values):
+        for part, value in zip(names, values, strict=True):
+            put(metrics, own_name(f"{parts[0]} {part}"), value)
+        return
+    name = put(metrics, name, values[0])
+    metrics[f"{name}_avg"] = values[1]
 
 
 def _values(text: str) -> list[float]:
-    """Those of `a/b`, of `a (avg b)`, or of one number with a unit; none if one of them is not finite."""
-    if "nan" in (low := text.lower()) or "inf" in low:
-        return []
-    if "/" in text:
-        split = [number(part) for part in text.split("/", MOST_METRICS)]
-        if None not in split:
-            return [each for each in split if each is not None]
-    return numbers(text)
+    """The number; those of `a/b`, of `a (avg b)`, or one with a unit; none if one of them is not finite."""
+    try:
+        values = [float(each) for each in text.split("/")] if len(text) < LONGEST else []
+    except ValueError:
+        low = text.lower()
+        return [] if "nan" in low or "inf" in low else numbers(text)
+    return values if all(map(isfinite, values)) else []

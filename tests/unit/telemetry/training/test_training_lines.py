@@ -102,6 +102,46 @@ CORPUS: dict[str, tuple[str, int | None, dict[str, float]]] = {
         10,
         {"lr": 1e-5, "global_batch_size": 8, "loss": 11.03, "train_step_timing": 1.2, "consumed_samples": 88},
     ),
+    "Nanotron, in thousands": (
+        "04/23/2025 18:11:03 [INFO|DP=0|PP=0|TP=0]: iteration: 10 / 100 | consumed_tokens: 1.28M |"
+        " tokens_per_sec: 12.5K | lm_loss: 11.0 | lr: 0.0003 | model_tflops_per_gpu: 12",
+        10,
+        {
+            "consumed_tokens": 1_280_000,
+            "tokens_per_sec": 12_500,
+            "loss": 11,
+            "lr": 0.0003,
+            "tflops": 12,
+        },
+    ),
+    "fairseq": (
+        "2024-01-01 10:00:00 | INFO | train_inner | epoch 001:    100 / 1000 loss=9.8, nll_loss=9.1, ppl=550.2,"
+        " wps=12345.6, num_updates=100, lr=1.25e-05, gnorm=2.1",
+        100,
+        {"loss": 9.8, "nll_loss": 9.1, "ppl": 550.2, "wps": 12345.6, "lr": 1.25e-5, "gnorm": 2.1},
+    ),
+    "Detectron": (
+        "[01/01 10:00:00 d2.utils.events]:  eta: 1:00:00  iter: 19  total_loss: 3.2  loss_cls: 1.1  time: 0.5"
+        "  lr: 0.001",
+        19,
+        {"loss": 3.2, "loss_cls": 1.1, "lr": 0.001},
+    ),
+    "MMEngine": (
+        "2024/01/01 10:00:00 - mmengine - INFO - Epoch(train)  [1][ 50/1000]  lr: 1.0e-02  loss: 1.25",
+        None,
+        {"lr": 0.01, "loss": 1.25},
+    ),
+    "TensorFlow's estimator": ("INFO:tensorflow:loss = 0.5, step = 100 (1.2 sec)", 100, {"loss": 0.5}),
+    "diffusers": (
+        "Steps:  10%|█         | 100/1000 [01:00<09:00,  1.66it/s, lr=1e-5, step_loss=0.125]",
+        100,
+        {"lr": 1e-5, "loss": 0.125},
+    ),
+    "LLaMA-Factory": (
+        '{"current_steps": 10, "total_steps": 100, "loss": 1.25, "lr": 5e-05, "epoch": 0.1, "percentage": 10.0}',
+        10,
+        {"loss": 1.25, "lr": 5e-5, "epoch": 0.1, "percentage": 10},
+    ),
     "TorchTitan": (
         "[titan] 2025-01-01 10:00:00,123 - root - INFO - step:  1  loss:  8.2131  grad_norm:  1.2503  "
         "memory:  0.97GiB(1.02%)  tps: 1,444  tflops: 300.32  mfu: 23.10%",

@@ -1,0 +1,77 @@
+"""Points of several sources become one series as the plain rule says, whatever they are."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker.domain.points import Part, columns, curves, joined, merged
+from stoker.domain.training import Measured, TrainingPoint
+
+MEASURED = st.builds(
+    Measured,
+    at=st.integers(0, 12),
+    step=st.none() | st.integers(0, 3),
+    metrics=st.dictionaries(
+        st.sampled_from(["loss", "accuracy", "tflops"]), st.sampled_from([0.5, 1.5, 2.5]), max_size=3
+    ),
+)
+PARTS = st.lists(
+    st.builds(
+        lambda source, attempt, measured: (source, attempt, measured),
+        st.sampled_from("abc"),
+        st.integers(1, 2),
+        st.lists(MEASURED, max_size=8),
+    ),
+    max_size=6,
+)
+Said = list[tuple[str, int, list[Measured]]]
+
+
+def plainly(said: Said, start: int, end: int) -> list[TrainingPoint]:
+    rows = [
+        (attempt, name, each.step, each.at, source, value)
+        for source, attempt, measured in said
+        for each in measured
+        for name, value in each.metrics.items()
+    ]
+    first: dict[tuple[int, str, int | None], tuple[int, str]] = {}
+    for attempt, name, step, at, source, _ in rows:
+        key = (attempt, name, step)
+        first[key] = min(first.get(key, (at, source)), (at, source))
+    kept = {
+        (name, at, -1 if step is None else step, value)
+        for attempt, name, step, at, source, value in rows
+        if start <= at <= end and (step is None or first[attempt, name, step][1] == source)
+    }
+    return [TrainingPoint(name, value, at, None if step < 0 else step) for name, at, step, value in sorted(kept)]
+
+
+@given(PARTS, st.integers(0, 12), st.integers(0, 12))
+def test_of_each_step_the_first_source_of_an_attempt_counts_and_nothing_counts_twice(
+    said: Said, start: int, end: int
+) -> None:
+    parts = [Part(source, attempt, columns(measured)) for source, attempt, measured in said]
+    assert list(merged(parts, start, end).rows()) == plainly(said, start, end)
+
+
+@given(st.lists(MEASURED, max_size=20), st.integers(0, 20))
+def test_points_that_were_kept_in_two_parts_are_the_same_points(measured: list[Measured], cut: int) -> None:
+    whole, parts = columns(measured), joined([columns(measured[:cut]), columns(measured[cut:])])
+    assert list(whole.rows()) == list(parts.rows())
+
+
+@given(st.lists(MEASURED, max_size=30), st.integers(2, 10))
+def test_a_curve_keeps_its_ends_and_its_order_however_few_points_it_may_have(
+    measured: list[Measured], most: int
+) -> None:
+    found = merged([Part("a", 1, columns(measured))], 0, 100)
+    rows = list(found.rows())
+    for curve in curves(found, most):
+        mine = [point for point in rows if point.metric == curve.metric]
+        assert curve.count == len(mine)
+        assert len(curve.points) == min(most, len(mine))
+        assert (curve.points[0], curve.points[-1]) == (mine[0], mine[-1])
+        assert [point for point in mine if point in curve.points][:1] == curve.points[:1]
+        assert [(point.at, point.step) for point in curve.points] == sorted(
+            ((point.at, point.step) for point in curve.points),
+            key=lambda each: (each[0], -1 if each[1] is None else each[1]),
+        )
