@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -53,10 +53,10 @@ BEGAN = "echo $EPOCHREALTIME"
 class Server:
     """A server in a process of its own, on a data dir of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, stoker: Sequence[str] = STOKER) -> None:
         self.data_dir = folder / "data"
         self._process = subprocess.Popen(
-            (*STOKER, "serve", "--port", "0", "--data-dir", str(self.data_dir), "--log-level", "warning"),
+            (*stoker, "serve", "--port", "0", "--data-dir", str(self.data_dir), "--log-level", "warning"),
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -68,6 +68,10 @@ class Server:
         self.address = line.rpartition(" ")[2].strip()
         self.port = int(self.address.rpartition(":")[2])
         self.key = (self.data_dir / "admin.key").read_text().strip()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     @property
     def megabytes(self) -> float:
