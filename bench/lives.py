@@ -18,9 +18,9 @@ from pathlib import Path
 import psutil
 
 from bench.workloads import WORKLOADS, Connection, Server, body, counted
+from stoker.domain.identity import Cluster
 from stoker.engines.base import Engine
 from stoker.engines.simulated import SimulatedEngine, fleet_of
-from stoker.domain.identity import Cluster
 from stoker.server.fleet import LOCAL, Fleet
 from stoker.store import clusters
 

@@ -7,10 +7,11 @@ from stoker.scheduler.change import Change, difference
 from stoker.scheduler.decisions import Fail, Place, Plan, Preempt, Wait
 from stoker.scheduler.explanation import Explanation, explain, explain_in
 from stoker.scheduler.holders import on_borrowed_room
-from stoker.scheduler.limits import never_fits
+from stoker.scheduler.limits import Capacity, never_fits
 from stoker.scheduler.planner import Planner, plan
 
 __all__ = [
+    "Capacity",
     "Change",
     "Explanation",
     "Fail",

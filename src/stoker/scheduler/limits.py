@@ -3,7 +3,8 @@
 Judged on what the registered nodes have in total, whatever their health. A cluster without nodes refuses nothing.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
@@ -74,25 +75,33 @@ class LargerThanCluster(Struct, frozen=True, tag_field="code", tag="larger_than_
 NeverFits = LargerThanNode | LargerThanQuota | LargerThanCluster
 
 
+class Capacity:
+    """What the nodes of a cluster have in all. A fleet has few sizes of nodes, so it is asked about quickly."""
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        self.nodes = {node.name: node for node in nodes}
+        self.sizes = Counter(node.capacity for node in self.nodes.values())
+
+
 def never_fits(
-    each: Resources, replicas: int, specified_nodes: Sequence[str], nodes: Sequence[Node], quota: Quota
+    each: Resources, replicas: int, specified_nodes: Sequence[str], capacity: Capacity, quota: Quota
 ) -> NeverFits | None:
     """Why a workload could not start even in an empty cluster. For one that may borrow, give no quota."""
     over = Account(quota).short_of(each * replicas)
     if over is not None:
         resource, asked, _, owed = over
         return LargerThanQuota(resource, asked, owed)
-    if not nodes:
+    if not capacity.nodes:
         return None
-    named = {node.name: node for node in nodes if node.name in specified_nodes}
     for name in specified_nodes:
-        if name in named and (short := _short(each, [named[name].capacity])):
+        node = capacity.nodes.get(name)
+        if node is not None and (short := _short(each, [node.capacity])):
             return LargerThanNode(*short[:3], node=name)
-    if short := _short(each, [node.capacity for node in nodes]):
+    if short := _short(each, list(capacity.sizes)):
         return LargerThanNode(*short)
-    fitting = sum(min(replicas, slots(_empty(node), each)) for node in nodes)
+    fitting = sum(count * min(replicas, slots(_empty(size), each)) for size, count in capacity.sizes.items())
     if fitting < replicas and not specified_nodes:
-        return LargerThanCluster(replicas, fitting, len(nodes))
+        return LargerThanCluster(replicas, fitting, len(capacity.nodes))
     return None
 
 
@@ -108,6 +117,5 @@ def _short(each: Resources, sizes: list[Resources]) -> tuple[Resource, int, int,
     return None
 
 
-def _empty(node: Node) -> Room:
-    size = node.capacity
+def _empty(size: Resources) -> Room:
     return Room(size.gpu_milli // MILLI, size.cpu_milli, size.memory_bytes)

@@ -11,7 +11,7 @@ from stoker.domain.permissions import Actor
 from stoker.domain.resources import MILLI, Resources
 from stoker.domain.settings import LocalTrust
 from stoker.domain.workload import Kind, Spec, Workload
-from stoker.scheduler import never_fits
+from stoker.scheduler import Capacity, never_fits
 
 URGENT = 150
 """From this priority on, a workspace manager has to ask."""
@@ -92,9 +92,9 @@ def check_script(spec: Spec, kind: Kind, engine: str) -> None:
         )
 
 
-def check_spec(spec: Spec, nodes: Iterable[Node], quota: Quota, gpu_field: str = "resource.gpu") -> None:
+def check_spec(spec: Spec, capacity: Capacity, quota: Quota, gpu_field: str = "resource.gpu") -> None:
     """Refuse what cannot be right, and what can never fit."""
-    known = {node.name: node for node in nodes}
+    known = capacity.nodes
     if spec.resources.gpu_milli > MILLI and spec.resources.gpu_milli % MILLI:
         asked = f'"{spec.shown_gpu}" is not possible.'
         raise bad_request(gpu_field, f'{asked} Ask for whole GPUs, such as "2", or for a part of one, such as "0.5".')
@@ -103,7 +103,7 @@ def check_spec(spec: Spec, nodes: Iterable[Node], quota: Quota, gpu_field: str =
     for name in spec.specified_nodes:
         if known and name not in known:
             raise bad_request("specifiedNodes", f'there is no node "{name}". There are: {_some(known)}.')
-    reason = never_fits(spec.resources, spec.replicas, spec.specified_nodes, tuple(known.values()), quota)
+    reason = never_fits(spec.resources, spec.replicas, spec.specified_nodes, capacity, quota)
     if reason is not None:
         raise StokerError(ErrorCode.NEVER_FITS, reason.sentence())
 

@@ -26,6 +26,7 @@ from stoker.domain.permissions import Action, Actor, Target
 from stoker.domain.workload import Condition, ConditionType, Phase, Pod, Spec, Workload
 from stoker.scheduler import on_borrowed_room
 from stoker.scheduler.view import snapshot
+from stoker.services.capacities import Capacities
 from stoker.services.context import Context, authorise, record
 from stoker.services.once import Once, only_once
 from stoker.services.submission import (
@@ -38,7 +39,7 @@ from stoker.services.submission import (
     check_trust,
     with_nodes,
 )
-from stoker.store import clusters, nodes, pods, workload_list, workloads, workspaces
+from stoker.store import clusters, pods, workload_list, workloads, workspaces
 from stoker.store.base import Transaction
 from stoker.store.under_way import read_cluster
 from stoker.store.workload_list import Entry
@@ -82,6 +83,7 @@ class Verdict(Struct, frozen=True):
 class Workloads:
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._capacities = Capacities()
 
     async def create(self, actor: Actor, new: NewWorkload, once: Once | None = None) -> Workload:
         """Accept a workload; it is queued when this returns."""
@@ -215,8 +217,8 @@ class Workloads:
             workload = visible(transaction, actor, ref).workload
             self._authorise(actor, action, workload)
             if action is Action.WORKLOAD_RESUME:
-                known = nodes.of_cluster(transaction, workload.cluster_id)
-                check_trust(actor, known, self._context.settings.local_trust)
+                capacity = self._capacities.of(transaction, workload.cluster_id)
+                check_trust(actor, capacity.nodes.values(), self._context.settings.local_trust)
             step = transition(workload, event(self._context.clock.now()))
             if step is None:
                 return False
@@ -242,19 +244,19 @@ class Workloads:
             return
         check_script(spec, workload.kind, self._engine(transaction, workload.cluster_id))
         workspace = workspaces.get(transaction, workload.workspace_id)
-        known = nodes.of_cluster(transaction, workload.cluster_id)
-        check_trust(actor, known, self._context.settings.local_trust)
+        capacity = self._capacities.of(transaction, workload.cluster_id)
+        check_trust(actor, capacity.nodes.values(), self._context.settings.local_trust)
         if workspace is not None:
-            check_spec(spec, known, Quota() if workload.preemptible else workspace.quota, "gpu")
+            check_spec(spec, capacity, Quota() if workload.preemptible else workspace.quota, "gpu")
         if step := transition(workload, Replaced(now, actor.name, spec)):
             workloads.apply(transaction, workload, step)
 
     def _check_own_room(self, transaction: Transaction, workload: Workload, spec: Spec) -> None:
         """What is not preemptible needs a quota that it fits in, and may not sit on the idle quota of others."""
         workspace = workspaces.get(transaction, workload.workspace_id)
-        known = nodes.of_cluster(transaction, workload.cluster_id)
+        capacity = self._capacities.of(transaction, workload.cluster_id)
         if workspace is not None:
-            check_spec(spec, known, workspace.quota, "gpu")
+            check_spec(spec, capacity, workspace.quota, "gpu")
         view = snapshot(read_cluster(transaction, workload.cluster_id), self._context.clock.now())
         if on_borrowed_room(view, workload.uid):
             raise StokerError(
@@ -273,9 +275,9 @@ class Workloads:
             authorise(actor, Action.WORKLOAD_URGE, target, LESS_URGENT)
         spec = with_nodes(new.spec)
         check_script(spec, new.kind, self._engine(transaction, workspace.cluster_id))
-        known = nodes.of_cluster(transaction, workspace.cluster_id)
-        check_spec(spec, known, Quota() if new.preemptible else workspace.quota)
-        check_trust(actor, known, self._context.settings.local_trust)
+        capacity = self._capacities.of(transaction, workspace.cluster_id)
+        check_spec(spec, capacity, Quota() if new.preemptible else workspace.quota)
+        check_trust(actor, capacity.nodes.values(), self._context.settings.local_trust)
         for ref in spec.dependencies:
             _depend(transaction, actor, ref)
         now = self._context.clock.now()
@@ -318,7 +320,7 @@ class Workloads:
                 SLUG_LETTERS[int.from_bytes(letters[n * 4 : n * 4 + 4]) % len(SLUG_LETTERS)] for n in range(SLUG_TAIL)
             )
             slug = f"{name[:SLUG_NAME].rstrip('-')}-{tail}"
-            if workloads.find(transaction, slug) is None:
+            if not workloads.is_taken(transaction, slug):
                 return slug
 
     def _engine(self, transaction: Transaction, cluster_id: str) -> str:

@@ -26,6 +26,7 @@ LIVE = f"SELECT {COLUMNS} FROM workload WHERE uid IN (:keys) AND ended_at IS NUL
 VERSIONS = "SELECT uid, version FROM workload WHERE uid IN (:keys)"
 ACTIVE = f"SELECT {COLUMNS} FROM workload WHERE cluster_id = :cluster_id AND ended_at IS NULL"
 PHASE = "SELECT slug, phase FROM workload WHERE uid = :ref OR slug = :ref"
+TAKEN = "SELECT 1 FROM workload WHERE slug = :slug"
 LIVE_IN = """
 SELECT COUNT(*)
 FROM workload
@@ -169,6 +170,10 @@ def versions(transaction: Transaction, uids: Collection[str]) -> dict[str, int]:
 def active(transaction: Transaction, cluster_id: str) -> list[Workload]:
     """Everything of a cluster that has not ended."""
     return [build(row) for row in transaction.all(ACTIVE, {"cluster_id": cluster_id})]
+
+
+def is_taken(transaction: Transaction, slug: str) -> bool:
+    return transaction.one(TAKEN, {"slug": slug}) is not None
 
 
 def phase_of(transaction: Transaction, ref: str) -> tuple[str, Phase]:

@@ -5,7 +5,7 @@ from msgspec import structs
 from tests.property.scheduler.world import Machine, World, any_worlds, crowded_worlds
 
 from stoker.domain.node import Device, Node
-from stoker.scheduler import Planner, explain, never_fits, plan
+from stoker.scheduler import Capacity, Planner, explain, never_fits, plan
 from stoker.scheduler.blockers import Blocks
 from stoker.scheduler.edits import AskLess, FewerReplicas, MakePreemptible, OtherPool, RaisePriority
 from stoker.scheduler.reasons import NodeTaken, NoRoom, OverQuota, Resource
@@ -82,7 +82,7 @@ def test_what_is_refused_could_not_start_in_an_empty_cluster_and_what_is_not_can
     for asked in world.waiting.values():
         empty.waiting = {asked.uid: structs.replace(asked, preemptible=False)}
         nodes = [_node(machine) for machine in empty.machines.values()]
-        refused = never_fits(asked.each, asked.replicas, (), nodes, empty.queues[asked.workspace_id].quota)
+        refused = never_fits(asked.each, asked.replicas, (), Capacity(nodes), empty.queues[asked.workspace_id].quota)
         assert bool(plan(empty.snapshot()).placements) == (refused is None)
         assert refused is None or refused.sentence().endswith(".")
 

@@ -1,0 +1,20 @@
+"""What the clusters have in all, kept until their nodes change."""
+
+from stoker.scheduler import Capacity
+from stoker.store import nodes
+from stoker.store.base import Transaction
+from stoker.store.nodes import Known
+
+
+class Capacities:
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[Known, Capacity]] = {}
+
+    def of(self, transaction: Transaction, cluster_id: str) -> Capacity:
+        before = self._known.get(cluster_id)
+        known = nodes.known(transaction, cluster_id, before[0] if before else nodes.NOTHING_KNOWN)
+        if before is not None and known is before[0]:
+            return before[1]
+        capacity = Capacity(known.nodes.values())
+        self._known[cluster_id] = known, capacity
+        return capacity
