@@ -1,84 +1,93 @@
-"""Whole lives through the API of a server on the simulated engine: submitted, placed, running, completed, all durable.
+"""Whole lives through the API of a server with a simulated cluster: submitted, placed, running, completed, all durable.
 
-`LIVES_SECONDS` says for how long (60), `LIVES_GPUS` how many GPUs the fleet has (1024). `LIVES_PROFILE=FILE` has the
-server write a profile of its event loop.
+`LIVES_SECONDS` says for how long (60), `LIVES_GPUS` how many GPUs the fleet has (1024).
 """
 
 import asyncio
-import contextlib
-import cProfile
+import json
 import os
-import shutil
-import sys
-import tempfile
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import psutil
 
-from bench.workloads import WORKLOADS, Connection, Server, body, counted
-from stoker.domain.identity import Cluster
-from stoker.engines.base import Engine
-from stoker.engines.simulated import SimulatedEngine, fleet_of
-from stoker.server.fleet import LOCAL, Fleet
-from stoker.store import clusters
+from bench.workloads import WORKLOADS, Connection, Server, body, served
 
 SECONDS = float(os.environ.get("LIVES_SECONDS", "60"))
-GPUS = int(os.environ.get("LIVES_GPUS", "1024"))
+GPUS = os.environ.get("LIVES_GPUS", "1024")
 CLIENTS = 64
 AHEAD = 4_000
 """So many may be under way at once: clients wait when the server falls behind."""
 TARGET = 1_000
-AT_ONCE = {"stoker.simulate/seconds": "0"}
+PATIENCE_SECONDS = 120.0
+TEAM = "lives"
+RUNS = {"stoker.simulate/seconds": "0.2"}
+"""Long enough to be seen running."""
 
 
 def lives() -> Iterator[str]:
     """whole lives a second through the API, and what limits them"""
-    folder = Path(tempfile.mkdtemp(prefix="stoker-bench-"))
-    try:
-        with contextlib.closing(Server(folder, (sys.executable, "-m", "bench.lives"))) as server:
-            yield from asyncio.run(_lives(server))
-    finally:
-        shutil.rmtree(folder)
+    with served("--demo", "true", "--demo-gpus", GPUS, "--demo-days", "0") as server:
+        yield from asyncio.run(_lives(server))
 
 
 async def _lives(server: Server) -> list[str]:
-    connections = [Connection(server) for _ in range(CLIENTS)]
     watch = Connection(server)
-    content = body("true", annotations=AT_ONCE, ttlSecondsAfterFinished=5)
-    until = time.monotonic() + SECONDS
-    submitted = completed = 0
-
-    async def submit(connection: Connection) -> None:
-        nonlocal submitted
-        while time.monotonic() < until:
-            if submitted - completed > AHEAD:
-                await asyncio.sleep(0.01)
-                continue
-            await connection.ask("POST", WORKLOADS, content)
-            submitted += 1
-
-    async def follow() -> None:
-        nonlocal completed
-        while time.monotonic() < until:
-            await asyncio.sleep(1)
-            completed = (await watch.ask("GET", f"{WORKLOADS}?phase=Succeeded&limit=1"))["totalCount"]
-
+    await watch.ask("POST", "/api/stoker/v1/workspaces", json.dumps({"name": TEAM, "cluster": "demo"}).encode())
+    crowd = Crowd(server, watch)
     before, began = Used(server.pid), time.monotonic()
-    await asyncio.gather(follow(), *(submit(each) for each in connections))
+    await crowd.work(began + SECONDS)
     taken, after = time.monotonic() - began, Used(server.pid)
-    completed = (await watch.ask("GET", f"{WORKLOADS}?phase=Succeeded&limit=1"))["totalCount"]
-    await counted(watch, "Succeeded", submitted)
-    drained = time.monotonic() - began - taken
-    for connection in (*connections, watch):
-        connection.close()
-    speed = completed / taken
+    under_way, speed = crowd.submitted - crowd.completed, crowd.completed / taken
+    drained = await crowd.drain()
     return [
         f"{speed:.0f} lives a second over {taken:.0f} s ({'kept' if speed >= TARGET else 'BROKEN'}: {TARGET} wanted)",
-        f"{submitted} submitted, {submitted - completed} under way at the end; they were over {drained:.1f} s later",
-        f"server: {after.since(before, taken)}; {server.megabytes:.0f} MB",
+        f"{crowd.submitted} submitted, {under_way} under way at the end; they were over {drained:.1f} s later",
+        f"server: {after.since(before, taken)}; {after.each(before, crowd.submitted)}; {server.megabytes:.0f} MB",
     ]
+
+
+class Crowd:
+    """Clients that submit as fast as they are answered, as long as the server keeps up."""
+
+    def __init__(self, server: Server, watch: Connection) -> None:
+        self.submitted = self.completed = 0
+        self._watch = watch
+        self._clients = [Connection(server) for _ in range(CLIENTS)]
+        self._body = body("true", workspaceId=TEAM, annotations=RUNS, ttlSecondsAfterFinished=5)
+
+    async def work(self, until: float) -> None:
+        await asyncio.gather(self._follow(until), *(self._submit(each, until) for each in self._clients))
+        await self._count()
+
+    async def drain(self) -> float:
+        """Seconds until all that were submitted are over."""
+        began = time.monotonic()
+        while self.completed < self.submitted:
+            if time.monotonic() > began + PATIENCE_SECONDS:
+                raise RuntimeError(f"{self.submitted - self.completed} lives have not ended")
+            await asyncio.sleep(0.1)
+            await self._count()
+        for connection in (*self._clients, self._watch):
+            connection.close()
+        return time.monotonic() - began
+
+    async def _submit(self, connection: Connection, until: float) -> None:
+        while time.monotonic() < until:
+            if self.submitted - self.completed > AHEAD:
+                await asyncio.sleep(0.01)
+                continue
+            await connection.ask("POST", WORKLOADS, self._body)
+            self.submitted += 1
+
+    async def _follow(self, until: float) -> None:
+        while time.monotonic() < until:
+            await asyncio.sleep(1)
+            await self._count()
+
+    async def _count(self) -> None:
+        path = f"{WORKLOADS}?workspaceId={TEAM}&phase=Succeeded&limit=1"
+        self.completed = (await self._watch.ask("GET", path))["totalCount"]
 
 
 class Used:
@@ -89,37 +98,18 @@ class Used:
         self._threads = {each.id: each.user_time + each.system_time for each in psutil.Process(pid).threads()}
 
     def since(self, before: "Used", seconds: float) -> str:
-        """Of one core, in all, on the event loop and in the busiest other thread, which is the writer."""
-        used = {thread: total - before._threads.get(thread, 0.0) for thread, total in self._threads.items()}
-        main = used.pop(self._pid, 0.0)
-        writer = max(used.values(), default=0.0)
-        every = main + sum(used.values())
-        shares = (f"{100 * each / seconds:.0f} %" for each in (every, main, writer))
+        """Of one core: in all, on the event loop, and in the busiest other thread, which is the writer."""
+        shares = (f"{100 * each / seconds:.0f} %" for each in self._parts(before))
         return "{} of a core in all, {} on the event loop, {} in the writer".format(*shares)
 
+    def each(self, before: "Used", lives: int) -> str:
+        every, _, _ = self._parts(before)
+        return f"{1000 * every / max(1, lives):.2f} ms of a core for each life"
 
-def serve() -> None:
-    """A server whose only cluster is simulated."""
-
-    async def opened(fleet: Fleet, data_dir: Path) -> list[tuple[Cluster, Engine]]:
-        local = await fleet._store.peek(lambda tx: clusters.find(tx, LOCAL))
-        assert local is not None
-        engine = await SimulatedEngine.open(data_dir / "simulated", groups=fleet_of(GPUS), fault_days=1e9)
-        return [(local, engine)]
-
-    Fleet._opened = opened
-    from stoker.cli.main import main
-
-    if place := os.environ.get("LIVES_PROFILE"):
-        profile = cProfile.Profile()
-        with contextlib.suppress(SystemExit):
-            profile.runcall(main)
-        profile.dump_stats(place)
-    else:
-        main()
+    def _parts(self, before: "Used") -> tuple[float, float, float]:
+        used = {thread: total - before._threads.get(thread, 0.0) for thread, total in self._threads.items()}
+        main = used.pop(self._pid, 0.0)
+        return main + sum(used.values()), main, max(used.values(), default=0.0)
 
 
 BENCHES = [lives]
-
-if __name__ == "__main__":
-    serve()

@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -53,10 +53,10 @@ BEGAN = "echo $EPOCHREALTIME"
 class Server:
     """A server in a process of its own, on a data dir of its own."""
 
-    def __init__(self, folder: Path, stoker: Sequence[str] = STOKER) -> None:
+    def __init__(self, folder: Path, *options: str) -> None:
         self.data_dir = folder / "data"
         self._process = subprocess.Popen(
-            (*stoker, "serve", "--port", "0", "--data-dir", str(self.data_dir), "--log-level", "warning"),
+            (*STOKER, "serve", "--port", "0", "--data-dir", str(self.data_dir), "--log-level", "warning", *options),
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -110,11 +110,11 @@ class Connection:
 
 
 @contextlib.contextmanager
-def served() -> Generator[Server]:
+def served(*options: str) -> Generator[Server]:
     """A server, and nothing of it afterwards."""
     with (
         tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder,
-        contextlib.closing(Server(Path(folder))) as server,
+        contextlib.closing(Server(Path(folder), *options)) as server,
     ):
         yield server
 

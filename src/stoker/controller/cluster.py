@@ -164,7 +164,7 @@ class ClusterController:
         """What was settled here needs no second look."""
         slugs = {row.workload_uid: row.slug for row in rows}
         versions = await self._store.peek(lambda tx: workloads.versions(tx, slugs))
-        news = {uid: slug for uid, slug in slugs.items() if not self._reconciler.knows(uid, versions.get(uid, 0))}
+        news = {uid: slug for uid, slug in slugs.items() if self._is_news(uid, slug, *versions.get(uid, (0, "")))}
         for uid, slug in news.items():
             self._queue.note(uid, slug)
             self._news.workload(uid)
@@ -172,6 +172,11 @@ class ClusterController:
             acted_on = (row.workload_uid for row in rows if not Phase(row.phase).queued)
             self._reconciler.touch(uid for uid in acted_on if uid in news)
             self._queue_due.set()
+
+    def _is_news(self, uid: str, slug: str, version: int, cluster_id: str) -> bool:
+        if cluster_id != self._cluster_id:
+            return self._queue.awaits(uid, slug)
+        return not self._reconciler.knows(uid, version)
 
     async def _plan(self) -> None:
         await self._observed.wait()

@@ -57,6 +57,10 @@ class QueueLoop:
         """This workload, or one of its pods, is not as it was. Others may wait for it by its slug."""
         self._moved[uid] = slug or self._moved.get(uid, "")
 
+    def awaits(self, uid: str, slug: str) -> bool:
+        """Whether something here depends on this workload, which may be of another cluster."""
+        return self._known is None or bool(self._known[0].awaited({uid: slug}))
+
     def forget(self) -> None:
         """Something may have been missed: the next round reads everything."""
         self._known = None

@@ -23,7 +23,7 @@ workload.started_at, workload.ended_at, workload.running_since, workload.ran_ms,
 BY_REF = f"SELECT {COLUMNS} FROM workload WHERE uid = :ref OR slug = :ref"
 BY_UID = f"SELECT {COLUMNS} FROM workload WHERE uid IN (:keys)"
 LIVE = f"SELECT {COLUMNS} FROM workload WHERE uid IN (:keys) AND ended_at IS NULL"
-VERSIONS = "SELECT uid, version FROM workload WHERE uid IN (:keys)"
+VERSIONS = "SELECT uid, version, cluster_id FROM workload WHERE uid IN (:keys)"
 ACTIVE = f"SELECT {COLUMNS} FROM workload WHERE cluster_id = :cluster_id AND ended_at IS NULL"
 PHASE = "SELECT slug, phase FROM workload WHERE uid = :ref OR slug = :ref"
 TAKEN = "SELECT 1 FROM workload WHERE slug = :slug"
@@ -163,8 +163,9 @@ def live(transaction: Transaction, uids: Collection[str]) -> list[Workload]:
     return [build(row) for row in by_keys(transaction, LIVE, uids)]
 
 
-def versions(transaction: Transaction, uids: Collection[str]) -> dict[str, int]:
-    return {row[0]: row[1] for row in by_keys(transaction, VERSIONS, uids)}
+def versions(transaction: Transaction, uids: Collection[str]) -> dict[str, tuple[int, str]]:
+    """The version and the cluster of each that there is."""
+    return {row[0]: (row[1], row[2]) for row in by_keys(transaction, VERSIONS, uids)}
 
 
 def active(transaction: Transaction, cluster_id: str) -> list[Workload]:
