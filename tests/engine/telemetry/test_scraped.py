@@ -41,6 +41,9 @@ def test_a_workload_that_runs_is_seen_in_prometheus(server: LiveServer, promethe
     client.until(name, lambda found: found["phase"] == "Running")
     running = 'stoker_workloads{cluster="local",source="measured",phase="Running",job="stoker"}'
     assert [value for _, value in until(lambda: prometheus.ask(running), lambda found: len(found) == 1)] == ["1"]
+    held = f'stoker_workload_gpus{{workload="{name}",kind="Job",source="measured"}}'
+    assert [value for _, value in until(lambda: prometheus.ask(held), bool)] == ["2"]
+    assert [value for _, value in prometheus.ask("stoker_gpus")] == ["4"]
     assert [value for _, value in prometheus.ask("up")] == ["1"]
     client.send("POST", f"/api/custom/workloads/{name}/stop")
     client.end(name)
