@@ -6,13 +6,16 @@ COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-h
 	--no-emit-index-url --no-emit-find-links
 
 .DEFAULT_GOAL := help
-.PHONY: help run install dev test lint format bench docs lock clean
+.PHONY: help run demo install dev test lint format bench docs lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: install ## install and serve at http://127.0.0.1:8080
 	@exec $(BIN)/stoker serve
+
+demo: install ## the same, beside a simulated cluster of 1,024 GPUs
+	@exec $(BIN)/stoker serve --demo
 
 install: .venv/run.stamp ## create .venv and install Stoker into it
 

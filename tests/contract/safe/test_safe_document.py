@@ -6,34 +6,10 @@ from typing import Any
 
 import pytest
 from tests.api.lab import SAFE
+from tests.contract.safe.examples import EXAMPLE, PATCH
 from tests.contract.safe.lab import WAIT, QueueLab, RunningLab, big_node, encoded
 from tests.contract.safe.promises import TIME
 
-EXAMPLE: dict[str, Any] = {
-    "displayName": "my-training-job",
-    "description": "Training job description",
-    "workspaceId": "cluster-workspace",
-    "groupVersionKind": {"kind": "PyTorchJob", "version": "v1"},
-    "image": "harbor.example.com/ai/pytorch:2.0",
-    "entryPoint": "cHl0aG9uIHRyYWluLnB5",
-    "resource": {"cpu": "128", "gpu": "8", "memory": "256Gi", "replica": 1},
-    "priority": 0,
-    "timeout": 3600,
-    "maxRetry": 0,
-    "env": {"NCCL_DEBUG": "INFO", "CUDA_VISIBLE_DEVICES": "0,1,2,3,4,5,6,7"},
-    "specifiedNodes": [],
-}
-PATCH = {
-    "priority": 1,
-    "replica": 2,
-    "cpu": "256",
-    "gpu": "16",
-    "memory": "512Gi",
-    "image": "harbor.example.com/ai/pytorch:2.1",
-    "description": "New description",
-    "timeout": 7200,
-    "env": {"NEW_VAR": "value"},
-}
 IN_BOTH = {
     "workloadId": str,
     "displayName": str,

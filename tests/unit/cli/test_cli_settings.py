@@ -33,6 +33,13 @@ def test_a_flag_wins_over_the_environment_and_that_over_the_file(
     assert shown(stoker, "--port", "3333")["port"] == 3333
 
 
+def test_a_switch_may_stand_alone(stoker: RunStoker) -> None:
+    assert shown(stoker)["demo"] is False
+    assert shown(stoker, "--demo")["demo"] is True
+    assert shown(stoker, "--demo", "--port", "9000") == shown(stoker, "--port", "9000", "--demo", "true")
+    assert shown(stoker, "--demo", "no")["demo"] is False
+
+
 def test_the_origin_of_each_value_can_be_seen(stoker: RunStoker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STOKER_HOST", "::1")
     found = shown(stoker, "--origin", "--port", "9000")

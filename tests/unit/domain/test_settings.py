@@ -375,3 +375,12 @@ def test_what_goes_into_a_query_is_a_word(name: str) -> None:
     for word in ("a-b", '"', "1a", "a\n", "{}"):
         with pytest.raises(StokerError, match="letters, digits"):
             resolve({name: word}, HOME, {})
+
+
+def test_under_demo_the_default_cluster_is_the_simulated_one_unless_it_is_set() -> None:
+    home = {"HOME": "/home/x"}
+    assert resolve({}, home, {}).settings.default_cluster == "local"
+    demo = resolve({"demo": "true"}, home, {})
+    assert (demo.settings.default_cluster, demo.origins["default_cluster"]) == ("demo", "flag --demo")
+    chosen = resolve({"demo": "true"}, {**home, "STOKER_DEFAULT_CLUSTER": "local"}, {})
+    assert chosen.settings.default_cluster == "local"

@@ -74,7 +74,8 @@ class Fill:
             start = min(now, max(stretch.end, kept, start))
         if now - start >= LEAST_GAP_MS or not stretch.number:
             begins = await self._store.read(lambda tx: pods.newest(tx, self._cluster_id))
-            begins = max(begins, start if stretch.number else start - WARM_MS)
+            warm = 0 if stretch.number else min(round(WARM_MS / self._engine.speed), now - start)
+            begins = max(begins, start - warm)
             fresh = Stretch(stretch.number + 1, start, now, begins, 0, start)
             await self._store.write(lambda tx: self._begin(tx, fresh))
             await self._live(fresh)
@@ -93,8 +94,8 @@ class Fill:
 
     async def _live(self, stretch: Stretch) -> None:
         began = time.monotonic()
-        days = (stretch.end - stretch.start) / DAY_MS
-        log.info("demo: living through %.1f simulated days", days)
+        hours = (stretch.end - stretch.start) / HOUR_MS
+        log.info("demo: living through %.1f hours of the simulated past", hours)
         engine = self._engine
         there = await self._store.read(lambda tx: self._occupied(tx, stretch.begins))
         before = [held_by(pod) for pod in engine.pods() if pod.place.created_at <= stretch.begins]
@@ -102,9 +103,12 @@ class Fill:
         jobs = await asyncio.to_thread(made.live, stretch.begins, stretch.end)
         engine.adopt(pod for job in jobs for pod in job.alive)
         held = before + [held_by(pod) for job in jobs for pod in job.pods]
-        await asyncio.gather(self._write_lives(jobs, stretch), self._write_readings(held, stretch))
+        both = self._write_lives(jobs, stretch), self._write_readings(held, stretch)
+        for failed in await asyncio.gather(*both, return_exceptions=True):
+            if failed is not None:
+                raise failed
         await self._store.write(lambda tx: counters.put(tx, MARK + "done", 1))
-        log.info("demo: %d workloads and %.1f days of readings in %.1f s", len(jobs), days, time.monotonic() - began)
+        log.info("demo: %d workloads, %.1f hours of readings in %.1f s", len(jobs), hours, time.monotonic() - began)
 
     async def _write_lives(self, jobs: Sequence[Job], stretch: Stretch) -> None:
         machines, end = self._engine.machines, stretch.end

@@ -1,0 +1,213 @@
+"""The past in a store: there after the first start, taken up after a crash, and only continued by the next."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.conftest import LoopRun
+from tests.engine.simulated.lab import BEGIN, HandClock
+
+from stoker.domain.errors import ErrorCode, StokerError
+from stoker.domain.readings import Metric
+from stoker.domain.series import Holding, Range
+from stoker.domain.settings import Settings
+from stoker.domain.workload import Phase
+from stoker.engines.base import Everything
+from stoker.server.demo import fill
+from stoker.server.demo.open import Demo, open_demo
+from stoker.store import samples, training, workload_list, workloads
+from stoker.store.base import Change, Store, T, Transaction
+from stoker.telemetry.stored import StoredSeries
+
+HOUR = 3_600_000
+DAYS = 0.6
+UIDS = "SELECT uid FROM workload ORDER BY uid"
+ROWS = """
+SELECT (SELECT COUNT(*) FROM workload), (SELECT COUNT(*) FROM condition), (SELECT COUNT(*) FROM phase_interval),
+       (SELECT COUNT(*) FROM pod), (SELECT COUNT(*) FROM allocation), (SELECT COUNT(*) FROM training_chunk),
+       (SELECT COUNT(*) FROM sample_segment), (SELECT COUNT(*) FROM sample_tick), (SELECT COUNT(*) FROM gpu_span)
+"""
+SPANS = """
+SELECT node, device, from_at, COALESCE(to_at, 9000000000000)
+FROM allocation
+ORDER BY node, device, from_at
+"""
+TICKS = "SELECT at FROM sample_tick ORDER BY at"
+
+
+class Bench:
+    """A demo on a store, with a clock that is moved by hand."""
+
+    def __init__(self, store: Store, folder: Path, run: LoopRun) -> None:
+        self.store = store
+        self.clock = HandClock()
+        self.run = run
+        self._folder = folder
+        self._demo: Demo | None = None
+        self._count = 0
+
+    def open(self, store: Store | None = None, **settings: object) -> Demo:
+        self.close()
+        given = {"demo_gpus": 64, "demo_days": DAYS, "seed": 5, **settings}
+        self._demo = self.run(
+            open_demo(store or self.store, Settings(**given), self._folder, self.clock, self._bytes)  # type: ignore[arg-type]
+        )
+        return self._demo
+
+    def close(self) -> None:
+        if self._demo is not None:
+            self.run(self._demo.engine.close())
+            self._demo = None
+
+    def rows(self, sql: str = ROWS) -> list[tuple[int, ...]]:
+        return self.run(self.store.read(lambda tx: tx.all(sql)))
+
+    def _bytes(self, count: int) -> bytes:
+        self._count += 1
+        return self._count.to_bytes(count)
+
+
+@pytest.fixture
+def bench(store: Store, tmp_path: Path, loop_run: LoopRun) -> Iterator[Bench]:
+    made = Bench(store, tmp_path / "folder", loop_run)
+    yield made
+    made.close()
+
+
+class Breaking:
+    """A store that fails for good after so many writes, as a kill does."""
+
+    def __init__(self, store: Store, writes: int) -> None:
+        self._store = store
+        self._left = writes
+        self.name = store.name
+        self.read = store.read
+        self.peek = store.peek
+        self.close = store.close
+        self.check_room = store.check_room
+
+    async def write(self, change: Change[T]) -> T:
+        self._left -= 1
+        if self._left < 0:
+            raise StokerError(ErrorCode.BACKEND_DOWN, "cut off")
+        return await self._store.write(change)
+
+
+def test_the_first_start_leaves_a_past(bench: Bench) -> None:
+    demo = bench.open()
+    (counts,) = bench.rows()
+    assert all(count > 0 for count in counts), counts
+    running = [pod for pod in demo.engine.pods() if not pod.ended(BEGIN)]
+    assert running, "and what runs goes on in the engine"
+    for before, after in zip(found := bench.rows(SPANS), found[1:], strict=False):
+        assert before[:2] != after[:2] or before[3] <= after[2]
+
+
+def test_what_the_store_holds_is_what_the_engine_reports(bench: Bench) -> None:
+    demo = bench.open()
+    active = bench.run(bench.store.read(lambda tx: workloads.active(tx, demo.world.cluster.id)))
+
+    async def first() -> Everything:
+        async for report in demo.engine.observe():
+            assert isinstance(report, Everything)
+            return report
+        raise AssertionError
+
+    reported = {pod.workload_uid for pod in bench.run(first()).pods}
+    assert reported == {each.uid for each in active if each.phase is not Phase.PENDING}
+
+
+def test_readings_follow_the_allocations(bench: Bench) -> None:
+    demo = bench.open()
+    held = bench.rows("SELECT node, device, from_at, to_at FROM allocation WHERE to_at - from_at > 3600000 LIMIT 20")
+    assert held
+    series = StoredSeries(bench.store)
+    for node, device, since, to in held:
+        if since < BEGIN - DAYS * 24 * HOUR:
+            continue
+        span = Range(since - since % 300_000, to, 300_000)
+        holding = Holding(str(node), device, since, to)
+        lines = bench.run(series.gpus(demo.world.cluster.id, [holding], [Metric.MEMORY_USED], span))
+        points = lines[Metric.MEMORY_USED][0].points
+        assert len(points) >= (to - since) // 300_000 - 2
+
+
+def test_training_of_the_past_has_its_points(bench: Bench) -> None:
+    bench.open()
+    (uid,) = bench.rows("SELECT workload_uid FROM training_chunk ORDER BY points DESC LIMIT 1")[0]
+    points = bench.run(bench.store.read(lambda tx: training.points(tx, str(uid), 0, BEGIN)))
+    assert "loss" in points.names
+    losses = points.value[points.metric == points.names.index("loss")]
+    assert losses[0] > losses[-1]
+
+
+def test_the_last_hour_is_read_every_quarter_of_a_minute(bench: Bench) -> None:
+    bench.open()
+    ticks = np.array([at for (at,) in bench.rows(TICKS)])
+    assert ticks[-1] <= BEGIN
+    assert BEGIN - ticks[-1] < 15_000
+    assert set(np.diff(ticks[ticks > BEGIN - HOUR]).tolist()) <= {15_000}
+
+
+def test_a_second_start_fills_only_the_gap(bench: Bench) -> None:
+    demo = bench.open()
+    before, old = bench.rows()[0], {uid for (uid,) in bench.rows(UIDS)}
+    bench.clock.at += 3 * HOUR
+    bench.open()
+    after, new = bench.rows()[0], {uid for (uid,) in bench.rows(UIDS)}
+    assert old < new
+    assert 0 < after[0] - before[0] < before[0]
+    newest = bench.run(bench.store.read(lambda tx: samples.newest(tx, demo.world.cluster.id)))
+    assert bench.clock.at - newest < 15_000
+    submitted = [at for (at,) in bench.rows("SELECT submitted_at FROM workload")]
+    assert sum(at > BEGIN for at in submitted) == after[0] - before[0]
+    hours = bench.rows("SELECT hour_at, COUNT(*), SUM(ticks) FROM sample_segment GROUP BY hour_at ORDER BY hour_at")
+    assert all(ticks <= 240 for _, _, ticks in hours)
+
+
+def test_a_start_at_once_fills_nothing(bench: Bench) -> None:
+    bench.open()
+    before = bench.rows()
+    bench.clock.at += 30_000
+    bench.open()
+    assert bench.rows() == before
+
+
+@pytest.mark.parametrize("writes", [1, 2, 3, 5, 12])
+def test_a_fill_that_was_cut_off_is_taken_up_where_it_was(
+    bench: Bench, writes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fill, "LIVES_AT_ONCE", 20)
+    with pytest.raises(StokerError):
+        bench.open(Breaking(bench.store, writes))
+    demo = bench.open()
+    stretch = bench.run(bench.store.read(fill._read))
+    assert (stretch.number, stretch.done) == (1, 1)
+    assert stretch.lives == bench.rows()[0][0]
+    for before, after in zip(found := bench.rows(SPANS), found[1:], strict=False):
+        assert before[:2] != after[:2] or before[3] <= after[2]
+    segments = bench.run(bench.store.read(lambda tx: samples.segments(tx, demo.world.cluster.id, 0, BEGIN)))
+    assert len({each.hour_at for each in segments}) == len(segments), "no hour twice"
+
+
+def test_other_flags_are_refused_with_a_way_out(bench: Bench) -> None:
+    bench.open()
+    with pytest.raises(StokerError) as refused:
+        bench.open(seed=6)
+    assert "seed 5" in refused.value.message
+    assert "--data-dir" in refused.value.hint
+
+
+def test_every_workload_can_be_listed_with_its_owner(bench: Bench) -> None:
+    demo = bench.open()
+    people = {person.id for team in demo.world.people.values() for person in team}
+
+    def owners(transaction: Transaction) -> set[str]:
+        return {
+            entry.workload.user_id
+            for (uid,) in transaction.all(UIDS)
+            if (entry := workload_list.find(transaction, uid)) is not None
+        }
+
+    assert bench.run(bench.store.read(owners)) <= people
