@@ -6,7 +6,7 @@ import time
 
 from tests.engine.local.lab import Lab
 
-from stoker.domain.workload import Kind, Service
+from stoker.domain.workload import Kind, PortProtocol, Service
 from stoker.engines.local.ports import free_ports
 
 SERVE = "exec python -m http.server --bind 127.0.0.1 $PORT"
@@ -85,3 +85,31 @@ def test_a_service_closes_with_its_last_pod(any_lab: Lab) -> None:
     any_lab.stop(order.pods[0].uid)
     any_lab.end(order.pods[0].uid)
     assert any_lab.run(any_lab.engine.service_address(order.workload_uid)) == ""
+
+
+UDP = """python -c "
+import os, socket
+s = socket.socket(type=socket.SOCK_DGRAM)
+s.bind(('127.0.0.1', int(os.environ['PORT'])))
+print('up', flush=True)
+while True:
+    data, peer = s.recvfrom(100)
+    s.sendto(data.upper(), peer)
+" """
+
+
+def test_a_udp_service_is_forwarded_too(any_lab: Lab) -> None:
+    order = any_lab.start(UDP, service=Service(18053, 53, protocol=PortProtocol.UDP))
+    any_lab.says(order.pods[0].uid, "up")
+    address = any_lab.run(any_lab.engine.service_address(order.workload_uid))
+    host, _, port = address.rpartition(":")
+
+    async def ask() -> bytes:
+        loop = asyncio.get_running_loop()
+        with socket.socket(type=socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as client:
+            client.connect((host, int(port)))
+            client.send(b"hello")
+            async with asyncio.timeout(10):
+                return await loop.sock_recv(client, 100)
+
+    assert any_lab.run(ask()) == b"HELLO"

@@ -13,7 +13,7 @@ _CONNECT_SECONDS = 5.0
 _HALF_IDLE_SECONDS = 300.0
 """How long one way may be silent after the other has ended."""
 _FLUSH_SECONDS = 30.0
-_PER_SERVICE = 256
+PER_SERVICE = 256
 _OVER_ALL = 2048
 
 
@@ -35,7 +35,7 @@ class Forwarder:
         host: str,
         targets: Callable[[], Sequence[int]],
         connections: Connections | None = None,
-        most: int = _PER_SERVICE,
+        most: int = PER_SERVICE,
     ) -> None:
         self._host = host
         self._targets = targets

@@ -31,10 +31,12 @@ def free_ports(count: int, taken: Collection[int] = (), chance: random.Random | 
 
 def is_free(port: int) -> bool:
     """Whether something could listen here now."""
-    with socket.socket() as trial:
-        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            trial.bind(("", port))
-        except OSError:
-            return False
+    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+        with socket.socket(type=kind) as trial:
+            if kind is socket.SOCK_STREAM:
+                trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                trial.bind(("", port))
+            except OSError:
+                return False
     return True

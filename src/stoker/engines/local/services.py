@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from stoker.domain.workload import PortProtocol, Service
+from stoker.engines.local.datagrams import DatagramForwarder
 from stoker.engines.local.forward import Connections, Forwarder
 from stoker.engines.local.machine import host_name
 from stoker.engines.local.pods import Pod
@@ -18,7 +19,7 @@ class Services:
     def __init__(self, folder: Path, host: str) -> None:
         self._folder = folder
         self._host = host
-        self._forwarders: dict[str, Forwarder] = {}
+        self._forwarders: dict[str, Forwarder | DatagramForwarder] = {}
         self._connections = Connections()
         self._pods: dict[str, dict[str, Pod]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -31,7 +32,7 @@ class Services:
     def follow(self, pod: Pod) -> None:
         """A pod has come, changed or gone: open the service with the first, close it after the last."""
         service, workload = pod.record.service, pod.record.workload_uid
-        if service is None or service.protocol is not PortProtocol.TCP:
+        if service is None:
             return
         pods = self._pods.setdefault(workload, {})
         if pod.ended:
@@ -39,7 +40,8 @@ class Services:
         else:
             pods[pod.record.uid] = pod
         if pods and workload not in self._forwarders:
-            self._forwarders[workload] = Forwarder(self._host, lambda: _ports(pods), self._connections)
+            kind = Forwarder if service.protocol is PortProtocol.TCP else DatagramForwarder
+            self._forwarders[workload] = kind(self._host, lambda: _ports(pods), self._connections)
             self._run(self._open(self._forwarders[workload], self._folder / pod.record.slug, service))
         elif not pods:
             del self._pods[workload]
@@ -55,7 +57,7 @@ class Services:
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _open(self, forwarder: Forwarder, memory: Path, service: Service) -> None:
+    async def _open(self, forwarder: Forwarder | DatagramForwarder, memory: Path, service: Service) -> None:
         """On the port it had before, the node port, the service's own, or any."""
         text = memory.read_text() if memory.exists() else ""
         before = int(text) if text.isdigit() else 0
