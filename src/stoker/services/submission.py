@@ -15,8 +15,21 @@ from stoker.scheduler import Capacity, never_fits
 
 URGENT = 150
 """From this priority on, a workspace manager has to ask."""
+VARIABLE_BYTES = 9
+"""The end of a variable, and what points to it."""
 WITHOUT_IMAGES = frozenset({"local"})
 """Engines that run scripts: no image brings a command of its own."""
+
+
+class StartLimits(Struct, frozen=True):
+    """What a kernel takes when it starts a program: bytes of one variable with its name, and of all of them."""
+
+    one: int
+    all: int
+
+
+START_LIMITS = {"local": StartLimits(131_071, 1_572_864)}
+"""Of engines that start programs themselves; the script is not among what is limited."""
 
 
 class NewWorkload(Struct, frozen=True, kw_only=True):
@@ -90,6 +103,21 @@ def check_script(spec: Spec, kind: Kind, engine: str) -> None:
             "it is required here: this cluster runs scripts, and no image brings a command of its own. "
             'Send the script in Base64, for example "cHl0aG9uIHRyYWluLnB5" for "python train.py".',
         )
+
+
+def check_start(spec: Spec, engine: str) -> None:
+    """Refuse what no program could be started with."""
+    limits = START_LIMITS.get(engine)
+    if limits is None:
+        return
+    sizes = {name: len(f"{name}={value}".encode("utf-8", "replace")) for name, value in spec.env.items()}
+    for name, size in sizes.items():
+        if size > limits.one:
+            message = f'"{name[:80]}" has {size} bytes with its name; a variable has at most {limits.one} here.'
+            raise bad_request("env", message, hint="Put it into a file, or into the script.")
+    total = sum(size + VARIABLE_BYTES for size in sizes.values())
+    if total > limits.all:
+        raise bad_request("env", f"all variables together have {total} bytes; there are at most {limits.all} here.")
 
 
 def check_spec(spec: Spec, capacity: Capacity, quota: Quota, gpu_field: str = "resource.gpu") -> None:

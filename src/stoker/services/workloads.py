@@ -36,6 +36,7 @@ from stoker.services.submission import (
     changed_spec,
     check_script,
     check_spec,
+    check_start,
     check_trust,
     with_nodes,
 )
@@ -242,7 +243,9 @@ class Workloads:
             workload = after
         if spec == workload.spec:
             return
-        check_script(spec, workload.kind, self._engine(transaction, workload.cluster_id))
+        engine = self._engine(transaction, workload.cluster_id)
+        check_script(spec, workload.kind, engine)
+        check_start(spec, engine)
         workspace = workspaces.get(transaction, workload.workspace_id)
         capacity = self._capacities.of(transaction, workload.cluster_id)
         check_trust(actor, capacity.nodes.values(), self._context.settings.local_trust)
@@ -274,7 +277,9 @@ class Workloads:
         if new.priority >= URGENT:
             authorise(actor, Action.WORKLOAD_URGE, target, LESS_URGENT)
         spec = with_nodes(new.spec)
-        check_script(spec, new.kind, self._engine(transaction, workspace.cluster_id))
+        engine = self._engine(transaction, workspace.cluster_id)
+        check_script(spec, new.kind, engine)
+        check_start(spec, engine)
         capacity = self._capacities.of(transaction, workspace.cluster_id)
         check_spec(spec, capacity, Quota() if new.preemptible else workspace.quota)
         check_trust(actor, capacity.nodes.values(), self._context.settings.local_trust)

@@ -316,6 +316,28 @@ def test_a_variable_that_cannot_be_one_is_refused(queue: QueueLab, name: str) ->
     assert "env" in answer.json()["errorMessage"]
 
 
+def test_a_variable_that_no_program_could_be_started_with_is_refused_and_named(queue: QueueLab) -> None:
+    most = 131_071 - len("LONG=")
+    ref = queue.submit(env={"LONG": "x" * most})
+    for value in ("x" * (most + 1), "ä" * (most // 2 + 1)):
+        for answer in (
+            queue.create(env={"LONG": value}),
+            queue.patch(f"{SAFE}/{ref}", as_="member", json={"env": {"LONG": value}}),
+        ):
+            assert (answer.status_code, answer.json()["errorCode"]) == (400, "Stoker.00002")
+            assert answer.json()["errorMessage"].startswith("env: ")
+            assert '"LONG"' in answer.json()["errorMessage"]
+
+
+def test_variables_that_are_too_long_together_are_refused(queue: QueueLab) -> None:
+    many = {f"V{number}": "x" * 100_000 for number in range(15)}
+    ref = queue.submit(env=many)
+    assert queue.create(env={**many, "V15": "x" * 100_000}).status_code == 400
+    answer = queue.patch(f"{SAFE}/{ref}", as_="member", json={"env": {"V15": "x" * 100_000}})
+    assert answer.status_code == 400
+    assert "1572864" in answer.json()["errorMessage"]
+
+
 @pytest.mark.parametrize("env", [{"A": 1}, {"A": None}, ["A=1"], "A=1", {"A": "x\0"}])
 def test_variables_are_text(queue: QueueLab, env: Any) -> None:
     answer = queue.post(SAFE, as_="member", json={**queue.body(), "env": env})
