@@ -405,6 +405,19 @@ class TestConnections:
             wires[1].close()
             assert until(lambda: server.ask(PING).status, lambda status: status == 200, 0.8 * LINGER_SECONDS) == 200
 
+    def test_one_address_cannot_take_all(self, tmp_path: Path) -> None:
+        with WireServer(tmp_path / "data", "--peer-connection-limit", "5") as few, contextlib.ExitStack() as stack:
+            few.start()
+            wires = [stack.enter_context(Wire(few, PING)) for _ in range(5)]
+            assert {wire.answer().status for wire in wires} == {200}
+            refused = few.ask(PING)
+            assert (refused.status, refused.headers["retry-after"]) == (429, "1")
+            assert "5 connections" in refused.message()
+            other = socket.create_connection(("127.0.0.1", few.port), source_address=("127.0.0.2", 0))
+            assert stack.enter_context(Wire(few, PING, other)).answer().status == 200
+            wires[0].close()
+            assert until(lambda: few.ask(PING).status, lambda status: status == 200, 5) == 200
+
     def test_a_client_that_goes_away_is_nobodys_trouble(self, server: WireServer) -> None:
         events = b"GET /api/stoker/v1/events HTTP/1.1\r\n" + HOST + server.signed + b"\r\n"
         large = b"GET /openapi.json HTTP/1.1\r\n" + HOST + b"\r\n"
@@ -558,6 +571,8 @@ class TestWebSockets:
             assert len(terminal.response.headers["x-trace-id"]) == 32
             time.sleep(TIMEOUT + 0.2)  # a socket is no request: it may be open as long as it likes
             assert list(terminal) == [b"hello\n", '{"exit":0}']
+        line = f"WEBSOCKET /api/stoker/v1/workloads/{name}/exec 101"
+        assert until(server.complaints, lambda text: line in text, 5).count(line) == 1
         client.send("DELETE", f"/api/custom/workloads/{name}")
         client.close()
 

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import logging
 import re
+import time
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -23,8 +24,10 @@ from stoker.domain.reach import Terminal
 from stoker.services.bundle import Services
 
 log = logging.getLogger("stoker.api")
+access_log = logging.getLogger("stoker.access")
 
 EXEC = re.compile(r"/api/stoker/v1/workloads/([^/]+)/exec\Z")
+OPENED = 101
 WIDEST = 10_000
 RECHECK_SECONDS = 5.0
 
@@ -44,12 +47,27 @@ class Sockets:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         socket = WebSocket(scope, receive, send)
         trace_id = trace_id_of(socket)
+        began = time.perf_counter()
+        actor: Actor | None = None
+        status = OPENED
         try:
             actor = await self._caller(socket, trace_id)
             terminal = await self._terminal(socket, actor)
+            await self._serve(socket, trace_id, terminal)
         except StokerError as error:
+            status = STATUS[error.code]
             await _refuse(socket, error, trace_id)
-            return
+        finally:
+            extra = {
+                "trace_id": trace_id,
+                "milliseconds": round((time.perf_counter() - began) * 1000, 2),
+                "address": origin_of(socket, self._services.settings, trace_id).address,
+                "actor": actor.name if actor else "",
+            }
+            path = scope.get("raw_path", scope["path"].encode()).decode("ascii", "replace")
+            access_log.info("WEBSOCKET %s %d", path, status, extra=extra)
+
+    async def _serve(self, socket: WebSocket, trace_id: str, terminal: Terminal) -> None:
         await socket.accept(headers=[(b"x-trace-id", trace_id.encode())])
         watching = asyncio.create_task(self._watch(socket, trace_id, terminal))
         try:

@@ -81,6 +81,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     body_limit_bytes: Annotated[int, Meta(ge=1024, le=2**30, description="Largest request body.")] = 2_097_152
     header_limit_bytes: Annotated[int, Meta(ge=1024, le=2**20, description="Largest request head.")] = 32_768
     connection_limit: Annotated[int, Meta(ge=1, le=1_000_000, description="Connections served at once.")] = 1000
+    peer_connection_limit: Annotated[
+        int,
+        Meta(ge=1, le=1_000_000, description="Connections from one address at once; trusted proxies may have all."),
+    ] = 500
     request_timeout_seconds: Annotated[
         float, Meta(gt=0, le=_DAY, description="How long a request may take before it is given up.")
     ] = 30.0
@@ -149,6 +153,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         LocalTrust,
         Meta(description="Who may run local jobs where they cannot be kept from the platform: admins, or everyone."),
     ] = LocalTrust.ADMINS
+    local_user: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=4_000_000_000,
+            description="When the server is root, jobs of workspace n run as the user with this number plus n; "
+            "0 runs them as root.",
+        ),
+    ] = 2_000_000_000
     local_takeover: Annotated[
         bool,
         Meta(description="Take over the local cluster of another server that is gone; its pods are given up."),

@@ -23,6 +23,7 @@ from stoker.api.callers import origin_of, trace_id_of
 from stoker.api.families import STATUS, encode, family_of
 from stoker.domain.errors import ErrorCode, StokerError
 from stoker.domain.settings import Settings
+from stoker.services.authentication import inside
 
 access_log = logging.getLogger("stoker.access")
 
@@ -61,6 +62,10 @@ class LimitedProtocol(HttpToolsProtocol):
         if len(self.connections) > limit:
             message = f"All {limit} connections of this server are taken. Try again in a second."
             self._say(StokerError(ErrorCode.BACKEND_DOWN, message))
+        elif self._is_one_of_too_many():
+            most = self._settings.peer_connection_limit
+            message = f"This address has {most} connections open, which is the limit of one. Close some."
+            self._say(StokerError(ErrorCode.TOO_MANY_REQUESTS, message))
         else:
             self._limit_wait()
 
@@ -203,6 +208,14 @@ class LimitedProtocol(HttpToolsProtocol):
             message = f"More than {PIPELINE_LIMIT} requests wait on this connection. Read their answers first."
             raise StokerError(ErrorCode.TOO_MANY_REQUESTS, message)
 
+    def _is_one_of_too_many(self) -> bool:
+        """Whether this peer has more connections than one may have."""
+        most = self._settings.peer_connection_limit
+        peer = _peer_of(self)
+        if len(self.connections) <= most or inside(peer, self._settings.trusted_proxies):
+            return False
+        return sum(_peer_of(each) == peer for each in self.connections) > most
+
     def _limit_wait(self) -> None:
         self._stop_waiting()
         self._read_timer = self.loop.call_later(self._settings.request_timeout_seconds, self._give_up)
@@ -304,6 +317,11 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         await super().send(message)
         if self.initial_response is not None and self.close_sent:
             self.handshake_complete = True  # or uvicorn complains that a refused socket was never opened
+
+
+def _peer_of(connection: object) -> str:
+    client = getattr(connection, "client", None)
+    return client[0] if client else ""
 
 
 def _disconnect(cycle: RequestResponseCycle) -> None:
