@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import tempfile
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -30,6 +31,14 @@ def loop_run() -> Iterator[LoopRun]:
     """Runs a coroutine to its end, all of one test's on the same loop."""
     with asyncio.Runner() as runner:
         yield runner.run
+
+
+@pytest.fixture
+def shared_folder() -> Iterator[Path]:
+    """A folder that jobs can write too: /tmp is each pod's own, and jobs may run as another user."""
+    with tempfile.TemporaryDirectory(prefix="stoker-test-", dir="/var/tmp") as name:
+        Path(name).chmod(0o777)
+        yield Path(name)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -83,9 +83,9 @@ class Witness:
     """What the jobs themselves have seen."""
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir()
         self.path = folder / "lines"
         self.path.touch()
+        self.path.chmod(0o666)
 
     def script(self, fate: Fate) -> str:
         endings = {Fate.RETRIED: FAIL_ONCE.format(witness=self.path), Fate.STOPPED: LINGER, Fate.DELETED: LINGER}
@@ -267,8 +267,8 @@ def server(tmp_path: Path, database_url: str) -> Iterator[LiveServer]:
 
 
 @pytest.fixture
-def witness(tmp_path: Path) -> Witness:
-    return Witness(tmp_path / "shared")
+def witness(shared_folder: Path) -> Witness:
+    return Witness(shared_folder)
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from tests.engine.local.lab import processes
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-RING = f"exec {sys.executable} {Path(__file__).with_name('ring.py')}"
+RING = f"exec {sys.executable} - {{how}} << 'END'\n{Path(__file__).with_name('ring.py').read_text()}\nEND\n"
 V1 = "/api/stoker/v1"
 SERVING = """
 say() {{ echo "$1 $STOKER_POD_UID $VALUE" >> {diary}; }}
@@ -46,6 +46,7 @@ class Diary:
     def __init__(self, path: Path) -> None:
         self.path = path
         path.touch()
+        path.chmod(0o666)
 
     @property
     def script(self) -> str:
@@ -75,8 +76,8 @@ class Diary:
 
 
 @pytest.fixture
-def diary(tmp_path: Path) -> Diary:
-    return Diary(tmp_path / "diary")
+def diary(shared_folder: Path) -> Diary:
+    return Diary(shared_folder / "diary")
 
 
 def deploy(client: LiveClient, diary: Diary, replicas: int) -> str:
@@ -94,7 +95,7 @@ def settled(client: LiveClient, name: str) -> Any:
 
 
 def test_the_ranks_of_a_gang_find_each_other_and_add_up(client: LiveClient) -> None:
-    name = client.create(RING, kind="PyTorchJob", resource={"replica": 2, "gpu": "1"})
+    name = client.create(RING.replace("{how}", ""), kind="PyTorchJob", resource={"replica": 2, "gpu": "1"})
     found = client.end(name)
     pods = [pod["podId"] for pod in found["pods"]]
     assert pods == [f"{name}-master-0", f"{name}-worker-0"]
@@ -105,7 +106,9 @@ def test_the_ranks_of_a_gang_find_each_other_and_add_up(client: LiveClient) -> N
 
 def test_the_ranks_of_a_gang_add_up_through_torch(client: LiveClient) -> None:
     pytest.importorskip("torch", reason="torch is not installed; the same is tested over plain sockets")
-    name = client.create(f"{RING} torch", kind="PyTorchJob", resource={"replica": 2, "cpu": "1", "memory": "2Gi"})
+    name = client.create(
+        RING.replace("{how}", "torch"), kind="PyTorchJob", resource={"replica": 2, "cpu": "1", "memory": "2Gi"}
+    )
     found = client.end(name, 60.0)
     assert found["phase"] == "Succeeded", client.lines(name)
     assert [client.lines(name, pod["podId"])[-1] for pod in found["pods"]] == ["sum [2, 1, 1] on "] * 2
@@ -128,8 +131,8 @@ def test_a_gang_waits_until_there_is_room_for_all_of_it(client: LiveClient) -> N
     assert client.end(gang)["phase"] == "Succeeded"
 
 
-def test_a_pod_that_fails_starts_again_after_longer_and_longer_pauses(client: LiveClient, tmp_path: Path) -> None:
-    starts = tmp_path / "starts"
+def test_a_pod_that_fails_starts_again_after_longer_and_longer_pauses(client: LiveClient, shared_folder: Path) -> None:
+    starts = shared_folder / "starts"
     name = client.create(f"date +%s%N >> {starts}; exit 1", kind="Deployment")
     until(lambda: starts.exists() and len(starts.read_text().split()) >= 3, bool)
     first, second, third = (int(text) / 1e9 for text in starts.read_text().split()[:3])

@@ -35,6 +35,7 @@ def order_of(workload: Workload, pods: Sequence[Pod], nodes: Mapping[str, Node])
         restart=not workload.kind.ends,
         rolling=workload.kind.rolls,
         grace_seconds=GRACE_SECONDS,
+        workspace_id=workload.workspace_id,
     )
 
 

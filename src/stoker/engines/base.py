@@ -61,6 +61,7 @@ class Order(Struct, frozen=True):
     restart: bool = False
     rolling: bool = False
     grace_seconds: float = 30.0
+    workspace_id: int = 0
 
 
 class PodSeen(Struct, frozen=True):

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from stoker.cli.credentials import credentials_file
 from stoker.controller.cluster import ClusterController
 from stoker.controller.compaction import Compactor
 from stoker.controller.forever import forever
@@ -84,7 +85,8 @@ class Fleet:
             data_dir,
             gpus=None if settings.gpus < 0 else settings.gpus,
             mode=ContainmentMode(settings.containment),
-            hidden=tuple(Path(file) for file in (settings.tls_key, settings.prometheus_token_file) if file),
+            hidden=_secrets(settings),
+            first_user=settings.local_user,
             clock=self._clock,
             reports=self._reports,
         )
@@ -168,3 +170,11 @@ async def working(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
+
+
+def _secrets(settings: Settings) -> tuple[Path, ...]:
+    """Files outside the data dir that no job may see."""
+    found = [Path(file) for file in (settings.tls_key, settings.prometheus_token_file) if file]
+    with contextlib.suppress(RuntimeError):  # a user without a home
+        found.append(credentials_file())
+    return tuple(found)

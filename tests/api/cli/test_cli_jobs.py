@@ -41,9 +41,9 @@ def test_a_command_prints_and_ends_here_quickly(terminal: Terminal) -> None:
     assert time.monotonic() - begun < 3
 
 
-def test_every_line_arrives_as_it_was_printed(terminal: Terminal, tmp_path: Path) -> None:
-    (tmp_path / "lines").write_bytes(LINES)
-    words = [*STOKER, "run", "-q", "--", "cat", str(tmp_path / "lines")]
+def test_every_line_arrives_as_it_was_printed(terminal: Terminal, shared_folder: Path) -> None:
+    (shared_folder / "lines").write_bytes(LINES)
+    words = [*STOKER, "run", "-q", "--", "cat", str(shared_folder / "lines")]
     done = subprocess.run(words, capture_output=True, env=terminal.environment, timeout=PATIENCE_SECONDS, check=True)
     assert (done.stdout, done.stderr) == (LINES, b"")
 

@@ -6,9 +6,10 @@ import pytest
 from tests.engine.local.lab import Lab, new_order
 
 from stoker.domain.resources import Resources
-from stoker.domain.workload import PodPhase
+from stoker.domain.workload import PodPhase, Spec
 from stoker.engines.local import cgroups
 from stoker.engines.local.cgroups import ControlGroups
+from stoker.services.submission import START_LIMITS, VARIABLE_BYTES, check_start
 
 GROUPS = cgroups.detect()
 HOG = "python -c \"x = bytearray(400 * 2**20); print('took it all', len(x))\""
@@ -60,9 +61,21 @@ def test_a_busy_command_gets_no_more_than_its_share_of_a_processor(any_lab: Lab)
     assert float(any_lab.lines(uid)[-1]) < 0.45 * (time.monotonic() - began + 0.1)
 
 
+def test_as_many_variables_as_are_accepted_can_be_had(lab: Lab) -> None:
+    limits = START_LIMITS["local"]
+    env = {f"V{n}": "x" * (limits.one - 4) for n in range(10, 21)}
+    left = limits.all - sum(len(name) + 1 + len(value) + VARIABLE_BYTES for name, value in env.items())
+    env["LAST"] = "x" * (left - len("LAST=") - VARIABLE_BYTES)
+    check_start(Spec(env=env), "local")
+    script = "# " + "x" * 119_000 + "\necho ${#V10} ${#LAST}"
+    uid = lab.job(script, env=env)
+    assert lab.end(uid).exit_code == 0
+    assert lab.lines(uid) == [f"{limits.one - 4} {len(env['LAST'])}"]
+
+
 @pytest.mark.skipif(GROUPS.pids is None, reason="no pids control group can be written here")
 def test_a_pod_has_only_so_many_processes(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cgroups, "_PROCESSES", 20)
+    monkeypatch.setattr(cgroups, "LEAST_PROCESSES", 20)
     uid = lab.job(FORK)
     assert lab.end(uid).phase is PodPhase.SUCCEEDED
     assert 10 < int(lab.lines(uid)[-1]) < 20

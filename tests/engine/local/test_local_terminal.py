@@ -50,6 +50,7 @@ def test_a_shell_has_a_real_terminal_that_can_be_resized(lab: Lab, desk: str) ->
         assert b"/dev/pts/" in said
         assert b"30 100" in said
         assert b"blue-xterm-256color" in said
+        await terminal.resize(100_000, -1)  # as much as there can be
         await terminal.resize(132, 50)
         await terminal.write(b"stty size\n")
         await until(terminal, b"50 132")

@@ -113,20 +113,20 @@ def test_a_data_directory_in_shared_memory_is_hidden_too() -> None:
         lab.finish()
 
 
-def test_other_files_can_be_hidden_too(walled: Lab, tmp_path: Path) -> None:
-    settings = tmp_path / "stoker.toml"
+def test_other_files_can_be_hidden_too(walled: Lab, shared_folder: Path) -> None:
+    settings = shared_folder / "stoker.toml"
     settings.write_text(SECRET)
-    keys = tmp_path / "tls"
+    keys = shared_folder / "tls"
     keys.mkdir()
     (keys / "key.pem").write_text(SECRET)
-    walled.open(hidden=(settings, keys, keys / "key.pem", tmp_path / "absent", walled.data_dir / "admin.key"))
+    walled.open(hidden=(settings, keys, keys / "key.pem", shared_folder / "absent", walled.data_dir / "admin.key"))
     uid = walled.job(f"cat {settings}; ls {keys}; echo over")
     walled.end(uid)
     assert walled.lines(uid) == ["over"]
 
 
-def test_the_data_directory_is_hidden_under_its_other_paths_too(walled: Lab, tmp_path: Path) -> None:
-    alias = tmp_path / "alias"
+def test_the_data_directory_is_hidden_under_its_other_paths_too(walled: Lab, shared_folder: Path) -> None:
+    alias = shared_folder / "alias"
     alias.mkdir()
     bound = subprocess.run(["mount", "--bind", walled.data_dir, alias], check=False, capture_output=True)
     if bound.returncode != 0:
@@ -185,7 +185,8 @@ def test_an_ordinary_user_has_the_same_walls_by_user_namespaces() -> None:
         data.mkdir()
         (data / "admin.key").write_text(SECRET)
         tries = "; ".join(f"({way.format(data=data)})" for way in ESCAPES.values())
-        order = new_order(f"id -u; {tries}; ls -d /proc/[0-9]*; echo tried")
+        home = "touch ~nobody/x && echo changed-home" if Path("~nobody").expanduser().is_dir() else "true"
+        order = new_order(f"id -u; {tries}; ls -d /proc/[0-9]*; {home}; touch /tmp/mine && echo own-tmp; echo tried")
         for path in (Path(name), data, data / "admin.key"):
             os.chown(path, 65534, 65534)
         usable = subprocess.run([python, "-c", "import msgspec"], env=env, user=65534, cwd="/", check=False)
@@ -203,4 +204,6 @@ def test_an_ordinary_user_has_the_same_walls_by_user_namespaces() -> None:
     assert lines[0] == "65534"
     assert lines[-1] == "tried"
     assert SECRET not in done.stdout
+    assert "changed-home" not in lines
+    assert "own-tmp" in lines
     assert f"/proc/{os.getpid()}" not in lines

@@ -18,8 +18,8 @@ _PERIOD = 100_000
 _LEAST_QUOTA = 1000
 _SHARES = 1024
 _TRIES = 10
-_PROCESSES = 4096
-_PROCESSES_PER_CPU = 256
+LEAST_PROCESSES = 4096
+PROCESSES_PER_CPU = 256
 _CONTROLLERS = ("memory", "cpu", "pids")
 
 
@@ -175,7 +175,7 @@ def _quota(resources: Resources) -> int:
 
 def _processes(resources: Resources) -> int:
     """Threads count too, and libraries start some for each processor."""
-    return max(_PROCESSES, resources.cpu_milli * _PROCESSES_PER_CPU // 1000)
+    return max(LEAST_PROCESSES, resources.cpu_milli * PROCESSES_PER_CPU // 1000)
 
 
 def _new(folder: Path) -> Path:

@@ -1,6 +1,7 @@
 """How well this machine can keep a job apart from the platform, tried out rather than guessed."""
 
 import os
+import pwd
 import subprocess
 import sys
 import tempfile
@@ -11,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from stoker.domain.errors import ErrorCode, StokerError
-from stoker.engines.local import cgroups, mounts
+from stoker.engines.local import cgroups, mounts, users
 from stoker.engines.local.cgroups import ControlGroups
 from stoker.engines.local.keeper import order
 from stoker.engines.local.keeper.folder import ORDER
@@ -22,6 +23,7 @@ _DEVICES = (
     *("kfd", "dri", "accel", "infiniband", "nvidia*"),
 )
 _PROBE_SECONDS = 20.0
+_NO_HOMES = {Path("/"), Path("/tmp"), Path("/dev"), Path("/proc"), Path("/sys")}  # noqa: S108
 
 
 class ContainmentMode(StrEnum):
@@ -43,7 +45,7 @@ class Containment(Struct, frozen=True):
     sentences: tuple[str, ...]
 
 
-def containment(wanted: ContainmentMode = ContainmentMode.AUTO) -> Containment:
+def containment(wanted: ContainmentMode = ContainmentMode.AUTO, first_user: int = 0) -> Containment:
     """Try what can be had; asking for namespaces where there are none is an error."""
     refusal = "" if wanted is ContainmentMode.SUBREAPER else probe()
     if refusal and wanted is ContainmentMode.NAMESPACES:
@@ -63,7 +65,7 @@ def containment(wanted: ContainmentMode = ContainmentMode.AUTO) -> Containment:
         cgroup_version=groups.version,
         memory_limit=groups.memory is not None,
         cpu_limit=groups.cpu is not None,
-        sentences=(*_about_walls(walls, refusal), *_about_limits(groups)),
+        sentences=(*_about_walls(walls, refusal, first_user), *_about_limits(groups)),
     )
 
 
@@ -72,14 +74,19 @@ def probe() -> str:
     with tempfile.TemporaryDirectory(prefix="stoker-probe-") as name:
         folder = Path(name).resolve()
         (folder / "hidden" / "work").mkdir(parents=True)
-        (folder / ORDER).write_bytes(order.encode(walls_of(folder / "hidden", folder / "hidden" / "work")))
+        (folder / "tmp").mkdir()
+        walls = walls_of(folder / "hidden", folder / "hidden" / "work", folder / "tmp")
+        (folder / ORDER).write_bytes(order.encode(walls))
         command = [sys.executable, "-I", "-S", SHIM, "--probe", str(folder)]
         done = subprocess.run(command, capture_output=True, text=True, env={}, timeout=_PROBE_SECONDS, check=False)
     return "" if done.returncode == 0 else (done.stdout or done.stderr).strip().splitlines()[-1]
 
 
-def walls_of(data_dir: Path, work: Path, more: Iterable[Path] = ()) -> list[tuple[str, str]]:
-    """The part of a launch order that says what a pod sees: not the data directory, under whatever path."""
+def walls_of(
+    data_dir: Path, work: Path, temporary: Path, more: Iterable[Path] = (), user: int = 0
+) -> list[tuple[str, str]]:
+    """The part of a launch order that says what a pod sees: not the data directory, under whatever path. A pod with a
+    user of its own must be able to reach what it does see."""
     others = mounts.aliases(mounts.parse(mounts.MOUNTINFO.read_text()), str(data_dir))
     hidden = [
         data_dir,
@@ -87,30 +94,43 @@ def walls_of(data_dir: Path, work: Path, more: Iterable[Path] = ()) -> list[tupl
         *(path for path in more if path.exists()),
     ]
     nodes = sorted({path.name for pattern in _DEVICES for path in Path("/dev").glob(pattern)})
+    code = platform_code()
+    covered = users.barriers([work, *map(Path, code)], (data_dir, Path("/tmp"))) if user else []  # noqa: S108
+    groups = users.device_groups(nodes) if user else []
     return [
         ("namespaces", "1"),
         ("folder", str(work)),
+        ("temporary", str(temporary)),
+        *(("covered", path) for path in covered),
         *(("hidden", str(path)) for path in hidden),
-        *(("read-only", path) for path in platform_code()),
+        *(("read-only", path) for path in code),
+        *(("read-only", path) for path in _home() if not user),
         *(("device", name) for name in nodes),
+        ("user", str(user)),
+        *(("user-group", str(group)) for group in groups),
     ]
 
 
-def _about_walls(walls: bool, refusal: str) -> list[str]:
+def _about_walls(walls: bool, refusal: str, first_user: int) -> list[str]:
     if not walls:
         why = f" ({refusal})" if refusal else ""
         return [
             f"Jobs run without namespaces{why}: they are stopped with all their children, but a job can read the data "
             "directory and signal other processes of this user. Run only jobs that you trust.",
         ]
-    said = ["Each pod has its own process tree and /dev, and sees of the data directory only its workload's folder."]
-    if os.geteuid() == 0:
+    ipc = ", /tmp, /dev/shm and IPC" if Path("/proc/self/ns/ipc").exists() else ", /tmp and /dev/shm (not IPC)"
+    said = [f"Each pod has its own process tree, /dev{ipc}, and sees of the data directory only its workload's folder."]
+    if os.geteuid() == 0 and first_user:
+        said.append(f"Jobs run as a user of their workspace's own (number {first_user} and up) without any privilege.")
+    elif os.geteuid() == 0:
         said.append(
-            "Jobs run as root without the privileges to undo this, but they can change system files. "
-            "Run Stoker as an ordinary user if jobs are not to be trusted with the machine."
+            "Jobs run as root without the privileges to undo this, but they can change system files (local_user is 0)."
         )
     else:
-        said.append("Jobs run in a user namespace and have this user's rights to the rest of the machine.")
+        said.append(
+            "Jobs run in a user namespace with this user's rights to the rest of the machine; "
+            "its home directory they can only read."
+        )
     return said
 
 
@@ -118,7 +138,23 @@ def _about_limits(groups: ControlGroups) -> list[str]:
     version = f"control groups version {groups.version}"
     memory = f"by {version}" if groups.memory else "for each process alone (no control group can be written)"
     cpu = f"CPU is limited by {version}." if groups.cpu else "CPU is not limited (no control group can be written)."
-    return [f"Memory is limited {memory}.", cpu]
+    processes = (
+        f"A pod has at most {cgroups.LEAST_PROCESSES} processes and threads, or {cgroups.PROCESSES_PER_CPU} "
+        f"for each CPU if that is more, by {version}."
+        if groups.pids
+        else "The number of processes is not limited (no control group can be written)."
+    )
+    return [f"Memory is limited {memory}.", cpu, processes]
+
+
+def _home() -> list[str]:
+    """The home of the server's user: what lies there, such as what a shell runs at its start, is not for jobs to
+    change."""
+    try:
+        home = Path(pwd.getpwuid(os.geteuid()).pw_dir).resolve()
+    except KeyError:
+        return []
+    return [str(home)] if home.is_dir() and home not in _NO_HOMES else []
 
 
 def platform_code() -> list[str]:

@@ -67,15 +67,17 @@ class LocalEngine:
         service_host: str = "127.0.0.1",
         log_segment_bytes: int = 16 * 1024**2,
         log_segments: int = 4,
+        first_user: int = 0,
         clock: Clock | None = None,
         reports: ReportTo | None = None,
     ) -> "LocalEngine":
         """Adopt the pods that are there. `gpus` declares pretend devices in place of those that were found; `hidden`
-        are files and folders outside the data directory that no job may see; `reports` is where jobs send metrics."""
-        kept = await asyncio.to_thread(containment, mode)
+        are files and folders outside the data directory that no job may see; `first_user` is where the users of
+        jobs begin, if the server is root; `reports` is where jobs send metrics."""
+        kept = await asyncio.to_thread(containment, mode, first_user)
         groups = cgroups.take(cgroups.detect())
         walls = kept.mode is ContainmentMode.NAMESPACES
-        limits = Limits(walls, groups, hidden, log_segment_bytes, log_segments, reports)
+        limits = Limits(walls, groups, hidden, log_segment_bytes, log_segments, first_user, reports)
         found = await asyncio.to_thread(devices.found) if gpus is None else devices.pretend(gpus)
         _allow_many_files()
         node = this_machine(node_name, found)

@@ -10,7 +10,7 @@ from stoker.domain.errors import bad_request
 from stoker.domain.report_token import ReportTo
 from stoker.domain.workload import Kind
 from stoker.engines.base import Order, PodOrder
-from stoker.engines.local import surroundings
+from stoker.engines.local import surroundings, users
 from stoker.engines.local.cgroups import ControlGroups, Joined
 from stoker.engines.local.containment import walls_of
 from stoker.engines.local.keeper import order as launch_order
@@ -31,6 +31,8 @@ class Limits(msgspec.Struct, frozen=True):
     hidden: tuple[Path, ...] = ()
     log_segment_bytes: int = 16 * 1024**2
     log_segments: int = 4
+    first_user: int = 0
+    """Where users of jobs begin; 0 lets jobs run as the server does."""
     reports: ReportTo | None = None
 
 
@@ -57,11 +59,20 @@ def make_pod(places: Places, limits: Limits, order: Order, wanted: PodOrder, por
         namespaces=limits.walls,
         groups=joined.folders,
     )
+    user = users.user_of(limits.first_user, order.workspace_id) if limits.walls else 0
+    own = surroundings.surroundings(work, users.NAME if user else "") | ({"PORT": str(port)} if port else {})
     told = limits.reports.env(order.workload_uid, wanted.uid) if limits.reports else {}
-    env = surroundings.surroundings(work) | ({"PORT": str(port)} if port else {}) | told | dict(wanted.env)
+    env = own | told | dict(wanted.env)
     folder = places.pod(wanted.uid)
     folder.mkdir(mode=0o700, exist_ok=True)
-    _put(folder / ORDER, _launch_file(places, limits, order, script, env | {MARK: wanted.uid}, joined))
+    walls = [("folder", str(work))]
+    if limits.walls:
+        walls = walls_of(places.data_dir, work, places.temporary(folder), limits.hidden, user)
+    if user:
+        users.own(work, user)
+        _put(folder / users.ACCOUNTS, users.accounts(user, work, surroundings.shell()).encode(), 0o644)
+        walls.append(("accounts", str(folder / users.ACCOUNTS)))
+    _put(folder / ORDER, _launch_file(limits, order, walls, script, env | {MARK: wanted.uid}, joined))
     remember(folder, record)
     return Pod(folder, record)
 
@@ -71,16 +82,14 @@ def remember(folder: Path, record: PodRecord) -> None:
 
 
 def _launch_file(
-    places: Places, limits: Limits, order: Order, script: str, env: dict[str, str], joined: Joined
+    limits: Limits, order: Order, walls: list[tuple[str, str]], script: str, env: dict[str, str], joined: Joined
 ) -> bytes:
-    work = places.work(order.slug)
     for name, value in env.items():
         if not name or "=" in name or "\0" in name + value:
             raise bad_request("env", f'"{name[:80]}" cannot be a variable: no "=" in the name, no NUL anywhere.')
     if "\0" in script:
         raise bad_request("entryPoint", "holds a NUL character.")
     per_process = order.resources.memory_bytes if limits.groups.memory is None else 0
-    walls = walls_of(places.data_dir, work, limits.hidden) if limits.walls else [("folder", str(work))]
     return launch_order.encode(
         [
             *walls,
@@ -97,10 +106,11 @@ def _launch_file(
     )
 
 
-def _put(path: Path, data: bytes) -> None:
+def _put(path: Path, data: bytes, mode: int = 0o600) -> None:
     """Whole or not at all, also when two engines write the same."""
     new = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
-    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     with os.fdopen(fd, "wb") as file:
+        os.fchmod(fd, mode)  # whatever the server's mask
         file.write(data)
     new.replace(path)

@@ -29,6 +29,13 @@ class Places:
     def pod(self, uid: str) -> Path:
         return self.pods / _checked(uid)
 
+    def temporary(self, pod: Path) -> Path:
+        """What a pod has as /tmp; it goes with the pod."""
+        folder = pod / "tmp"
+        folder.mkdir(exist_ok=True)
+        folder.chmod(0o1777)
+        return folder
+
     def let_go(self, pod: Path) -> None:
         """Remove a pod's folder; a half of one is never taken for a pod."""
         gone = self._gone / pod.name

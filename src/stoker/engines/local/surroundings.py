@@ -15,13 +15,14 @@ def search_path(standard: str = STANDARD_PATH, interpreter: str = sys.executable
     return standard if shutil.which("python", path=standard) else f"{standard}:{Path(interpreter).parent}"
 
 
-def surroundings(folder: Path) -> dict[str, str]:
+def surroundings(folder: Path, user: str = "") -> dict[str, str]:
     """The variables every pod begins with."""
+    user = user or _user_name()
     return {
         "PATH": search_path(),
         "HOME": str(folder),
-        "USER": _user_name(),
-        "LOGNAME": _user_name(),
+        "USER": user,
+        "LOGNAME": user,
         "SHELL": shell(),
         "LANG": "C.UTF-8",
         "TERM": "xterm-256color",

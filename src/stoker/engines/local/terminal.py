@@ -18,6 +18,7 @@ _CHUNK = 65_536
 _END_OF_INPUT = b"\x04"
 _ANSWER_SECONDS = 10.0
 _KILLED = 137
+_MOST_CELLS = 65_535
 
 
 class LocalTerminal:
@@ -63,7 +64,8 @@ class LocalTerminal:
 
     async def resize(self, columns: int, rows: int) -> None:
         if self._tty and self._input >= 0:
-            fcntl.ioctl(self._input, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+            cells = [min(max(1, size), _MOST_CELLS) for size in (rows, columns)]
+            fcntl.ioctl(self._input, termios.TIOCSWINSZ, struct.pack("HHHH", *cells, 0, 0))
 
     async def exit_code(self) -> int:
         return await asyncio.shield(self._end)

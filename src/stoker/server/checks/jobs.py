@@ -13,7 +13,7 @@ NAME = "local jobs"
 def kept(settings: Settings) -> Iterator[Finding]:
     """What this machine allows, and who may run jobs here because of it."""
     try:
-        found = containment(ContainmentMode(settings.containment))
+        found = containment(ContainmentMode(settings.containment), settings.local_user)
     except StokerError as error:
         yield broken(NAME, error.message, error.hint)
         return

@@ -2,8 +2,9 @@
 
 import fcntl
 import os
+import stat
 
-from .kernel import PR_SET_PDEATHSIG, prctl
+from .kernel import PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG, prctl
 from .order import LaunchOrder
 from .signals import SIGKILL, as_usual
 from .walls import give_up_privileges
@@ -54,7 +55,20 @@ def _become(order: LaunchOrder, argv: list[str], groups: list[int], streams: tup
     os.umask(0o022)
     os.chdir(order.folder)
     as_usual()
+    if order.user:
+        _become_user(order, streams)
     _execute(argv or _script(order), order.env | {"TERM": "xterm-256color"} if tty else order.env)
+
+
+def _become_user(order: LaunchOrder, streams: tuple[int, int]) -> None:
+    """Be this user and nobody more, for good; what it reads and prints through is its own, to be opened again."""
+    for fd in {*streams}:
+        if not stat.S_ISCHR(os.fstat(fd).st_mode) or os.isatty(fd):
+            os.fchown(fd, order.user, -1)
+    os.setgroups(order.user_groups)
+    os.setresgid(order.user, order.user, order.user)
+    os.setresuid(order.user, order.user, order.user)
+    prctl(PR_SET_NO_NEW_PRIVS, 1)
 
 
 def _script(order: LaunchOrder) -> list[str]:

@@ -24,10 +24,19 @@ class LaunchOrder:
         self.folder = one("folder")
         """The working directory, and the only part of the data directory that the command can see."""
         self.namespaces = one("namespaces") == "1"
+        self.temporary = one("temporary")
+        """The folder that the command has as /tmp."""
+        self.covered = fields.get("covered", [])
+        """Folders that the command's user could not pass: all that it sees of them is what it is to see."""
         self.hidden = fields.get("hidden", [])
         """Folders and files that the command must not see; the first is the data directory."""
         self.read_only = fields.get("read-only", [])
-        """Folders that the command may read and not write: the platform's own code."""
+        """Folders that the command may read and not write: the platform's own code, and the server's home."""
+        self.user = int(one("user", "0"))
+        """The user that the command runs as; 0 is the keeper's own."""
+        self.user_groups = [int(group) for group in fields.get("user-group", [])]
+        self.accounts = one("accounts")
+        """A file to be seen as /etc/passwd, in which the user has a name."""
         self.devices = fields.get("device", [])
         self.groups = fields.get("group", [])
         """Files of control groups that a process joins by writing 0."""
