@@ -18,8 +18,9 @@ from stoker.services.monitoring import named
 from stoker.store import live_views
 from stoker.store.base import Transaction
 
+SILENT_PERIODS = 4
 SILENT_MS = 90_000
-"""Whoever publishes does so more often than this, or is not there any more."""
+"""Whoever publishes does so at least once in so many periods, or in this time; else it is not there any more."""
 PATIENCE_SECONDS = 0.005
 """How long a picture of before is held back for the one that is being made."""
 NOTHING_YET = SourceState("", None, stale=False, message="Nothing has been published of this cluster yet.")
@@ -58,7 +59,8 @@ class Live:
         """Every cluster, or the one that is named, by name."""
         found, published = await self._look(Part.OVERVIEW)
         now = self._context.clock.now()
-        return [_cluster_now(each, published.get(each.id), now) for each in named(found, cluster)]
+        silent = max(SILENT_MS, SILENT_PERIODS * self._context.settings.sample_seconds * 1000)
+        return [_cluster_now(each, published.get(each.id), now, silent) for each in named(found, cluster)]
 
     async def consumers(self, cluster: str = "") -> list[tuple[Cluster, Consumer]]:
         """Running workloads that hold GPUs, most GPUs first."""
@@ -135,11 +137,11 @@ def _most_gpus_first(found: list[tuple[Cluster, list[Consumer]]]) -> list[tuple[
     return sorted(pairs, key=lambda pair: (-pair[1].gpu_milli, pair[1].uid))
 
 
-def _cluster_now(cluster: Cluster, overview: Overview | None, now: int) -> ClusterNow:
+def _cluster_now(cluster: Cluster, overview: Overview | None, now: int, silent_ms: int) -> ClusterNow:
     if overview is None:
         return ClusterNow(cluster, None, NOTHING_YET, None)
     source = overview.source
-    if now - overview.at > SILENT_MS and not source.stale:
+    if now - overview.at > silent_ms and not source.stale:
         source = SourceState(source.name, source.read_at, stale=True, message="Its controller has gone silent.")
     age = now - (overview.at if source.read_at is None else source.read_at)
     return ClusterNow(cluster, overview, source, max(0, age))

@@ -38,7 +38,8 @@ EXECUTE FUNCTION workload_changed();
 CREATE TRIGGER workload_removed AFTER DELETE ON workload FOR EACH ROW EXECUTE FUNCTION workload_changed();
 
 CREATE INDEX workload_alike ON workload (cluster_id, namespace, kind, phase) WHERE deleted_at IS NULL;
-CREATE INDEX workload_by_text ON workload (folded_name, uid) WHERE deleted_at IS NULL;
+CREATE INDEX workload_by_text ON workload (folded_name, uid, cluster_id, namespace, kind, deleted_at)
+    WHERE deleted_at IS NULL;
 -- The newest first, and what has no time yet last: PostgreSQL reads an index in this order only as it was made.
 DROP INDEX workload_started;
 CREATE INDEX workload_started ON workload (started_at DESC NULLS LAST, uid DESC) WHERE deleted_at IS NULL;

@@ -46,4 +46,5 @@ BEGIN
 END;
 
 CREATE INDEX workload_alike ON workload (cluster_id, namespace, kind, phase) WHERE deleted_at IS NULL;
-CREATE INDEX workload_by_text ON workload (folded_name, uid) WHERE deleted_at IS NULL;
+CREATE INDEX workload_by_text ON workload (folded_name, uid, cluster_id, namespace, kind, deleted_at)
+    WHERE deleted_at IS NULL;
