@@ -37,7 +37,14 @@ log = logging.getLogger("stoker.sampler")
 
 class Sampler:
     def __init__(
-        self, store: Store, source: Source, cluster_id: str, clock: Clock, news: News, period_seconds: float
+        self,
+        store: Store,
+        source: Source,
+        cluster_id: str,
+        clock: Clock,
+        news: News,
+        period_seconds: float,
+        idle_percent: float = 1.0,
     ) -> None:
         self._store = store
         self._source = source
@@ -45,7 +52,7 @@ class Sampler:
         self._clock = clock
         self._news = news
         self._period_ms = round(period_seconds * 1000)
-        self._view = LiveView()
+        self._view = LiveView(idle_percent / 100)
         self._turn = asyncio.Lock()
         self._asked: asyncio.Task[Readings] | None = None
         self._state = SourceState(source.name, None, stale=True, message="It has not been read yet.")

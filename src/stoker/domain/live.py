@@ -29,7 +29,7 @@ class SourceState(Struct, frozen=True):
     message: str = ""
 
 
-class HotGpu(Struct, frozen=True):
+class HotGpu(Struct, frozen=True, gc=False):
     node: str
     device: int
     model: str
@@ -63,7 +63,7 @@ class Overview(Struct, frozen=True):
     hottest: dict[Metric, list[HotGpu]]
 
 
-class Consumer(Struct, frozen=True):
+class Consumer(Struct, frozen=True, gc=False):
     """A running workload that holds GPUs. `utilization` is the mean of its GPUs now, None without a reading."""
 
     uid: str
@@ -79,7 +79,7 @@ class Consumer(Struct, frozen=True):
     """Since when all its GPUs have been idle."""
 
 
-class NodeNow(Struct, frozen=True):
+class NodeNow(Struct, frozen=True, gc=False):
     """`utilization` and the others are of all GPUs of the node that have a reading."""
 
     name: str

@@ -11,7 +11,7 @@ CONTAINED = "stoker.contained"
 """The label of a node that says whether jobs on it are kept from the platform: `true` or `false`."""
 
 
-class Device(Struct, frozen=True):
+class Device(Struct, frozen=True, gc=False):
     """One GPU. `pretend` is a device that was declared for tests and does not exist."""
 
     index: int

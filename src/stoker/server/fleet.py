@@ -113,7 +113,10 @@ class Fleet:
                 news,
                 self._settings.log_limit_bytes,
             )
-            sampler = Sampler(leased, source, cluster_id, self._clock, news, self._settings.sample_seconds)
+            settings = self._settings
+            sampler = Sampler(
+                leased, source, cluster_id, self._clock, news, settings.sample_seconds, settings.idle_threshold
+            )
             try:
                 async with asyncio.TaskGroup() as group:
                     group.create_task(lease.renew(leased))

@@ -22,7 +22,7 @@ WHERE workload_uid IN (:keys)
 """
 
 
-class HeldGpu(Struct, frozen=True):
+class HeldGpu(Struct, frozen=True, gc=False):
     node: str
     device: int
     gpu_milli: int

@@ -199,7 +199,7 @@ def drop_ticks(transaction: Transaction, cluster_id: str, ats: Iterable[int]) ->
     transaction.many(DROP_TICK, [{"cluster_id": cluster_id, "at": at} for at in ats])
 
 
-def sweep(transaction: Transaction, cluster_id: str, limit: int = 2000) -> int:
+def sweep(transaction: Transaction, cluster_id: str, limit: int = 500) -> int:
     """Remove some of what was kept before the oldest tick; says how much went."""
     oldest = oldest_tick(transaction, cluster_id)
     before = ALL_OF_THEM if oldest is None else oldest

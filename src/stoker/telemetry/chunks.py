@@ -91,11 +91,17 @@ def pack_hour(ats: NDArray[np.int64], steps: Mapping[Metric, NDArray[np.signedin
     return Packed(len(ats), encode_times(ats), CHUNK_GPUS, _cut(steps, CHUNK_GPUS))
 
 
-def join_ticks(first_gpu: int, ticks: Sequence[bytes]) -> list[Chunk]:
-    """The same stripe of growing moments, as the chunks of a segment."""
-    each = [unpack(data) for data in ticks]
-    steps = {metric: np.concatenate([one[metric] for one in each], axis=1) for metric in Metric}
-    return [Chunk(first_gpu + cut.first_gpu, cut.gpus, cut.data) for cut in _cut(steps, CHUNK_GPUS)]
+def decode_ticks(
+    stripes: Sequence[bytes], metrics: Iterable[Metric] = tuple(Metric), rows: Rows = slice(None)
+) -> dict[Metric, NDArray[np.floating]]:
+    """The same stripe at several moments, as arrays [gpu, tick] of these GPUs."""
+    return {metric: to_real(metric, array) for metric, array in unpack_ticks(stripes, metrics, rows).items()}
+
+
+def join_ticks(first_gpu: int, stripes: Sequence[bytes]) -> list[Chunk]:
+    """The same stripe at growing moments, as the chunks of a segment."""
+    cuts = _cut(unpack_ticks(stripes), CHUNK_GPUS)
+    return [Chunk(first_gpu + cut.first_gpu, cut.gpus, cut.data) for cut in cuts]
 
 
 def encode_times(ats: NDArray[np.int64]) -> bytes:
@@ -136,19 +142,35 @@ def unpack(
     data: bytes, metrics: Iterable[Metric] = tuple(Metric), rows: Rows = slice(None)
 ) -> dict[Metric, NDArray[np.signedinteger]]:
     """Arrays [gpu, tick] of whole numbers of these GPUs."""
-    packed = _decoder.decode(data)
-    decompressor = _zstd()[1]
+    frames = _decoder.decode(data)
+    shape = (frames.gpus, frames.ticks)
     found: dict[Metric, NDArray[np.signedinteger]] = {}
     for metric in metrics:
-        scale = SCALES[metric]
-        if metric in packed.metrics:
-            width = scale.whole.itemsize
-            planes = np.frombuffer(decompressor.decompress(packed.metrics[metric]), np.uint8)
-            found[metric] = _unshuffled(planes.reshape(width, packed.gpus, packed.ticks)[:, rows], scale.whole)
-        else:
-            shape = np.empty((packed.gpus, packed.ticks), bool)[rows].shape
-            found[metric] = np.full(shape, scale.missing, scale.whole)
+        planes = _planes([frames], metric, shape)[0]
+        found[metric] = np.cumsum(_whole(planes[:, rows], metric), axis=1, dtype=SCALES[metric].whole)
     return found
+
+
+def unpack_ticks(
+    stripes: Sequence[bytes], metrics: Iterable[Metric] = tuple(Metric), rows: Rows = slice(None)
+) -> dict[Metric, NDArray[np.signedinteger]]:
+    """Arrays [gpu, tick] of whole numbers, all stripes at once: there is one for every tick of an hour."""
+    every = [_decoder.decode(data) for data in stripes]
+    shape = (every[0].gpus, 1)
+    return {
+        metric: _whole(np.moveaxis(_planes(every, metric, shape)[:, :, rows, 0], 0, -1), metric) for metric in metrics
+    }
+
+
+def _planes(every: Sequence[_Frames], metric: Metric, shape: tuple[int, int]) -> NDArray[np.uint8]:
+    """Bytes [frame, weight, gpu, tick]."""
+    scale = SCALES[metric]
+    decompress = _zstd()[1].decompress
+    missing = (
+        _shuffled(np.full(shape, scale.missing, scale.whole)) if any(metric not in f.metrics for f in every) else b""
+    )
+    joined = b"".join(decompress(f.metrics[metric]) if metric in f.metrics else missing for f in every)
+    return np.frombuffer(joined, np.uint8).reshape(len(every), scale.whole.itemsize, *shape)
 
 
 def _cut(steps: Mapping[Metric, NDArray[np.signedinteger]], size: int) -> list[Chunk]:
@@ -171,10 +193,10 @@ def _shuffled(steps: NDArray[np.signedinteger]) -> bytes:
     return np.moveaxis(change.view(np.uint8).reshape(*change.shape, little.itemsize), -1, 0).tobytes()
 
 
-def _unshuffled(planes: NDArray[np.uint8], whole: np.dtype) -> NDArray[np.signedinteger]:
-    little = whole.newbyteorder("<")
-    change = np.ascontiguousarray(np.moveaxis(planes, 0, -1)).view(little)[..., 0]
-    return np.cumsum(change, axis=1, dtype=whole)
+def _whole(planes: NDArray[np.uint8], metric: Metric) -> NDArray[np.signedinteger]:
+    """Bytes [weight, gpu, tick] as the numbers they make."""
+    little = SCALES[metric].whole.newbyteorder("<")
+    return np.ascontiguousarray(np.moveaxis(planes, 0, -1)).view(little)[..., 0]
 
 
 def _zstd() -> tuple[ZstdCompressor, ZstdDecompressor]:

@@ -48,21 +48,29 @@ class Book:
     def __init__(self, layout: Layout, holders: Iterable[Holder] = ()) -> None:
         self._layout = layout
         self._claims = {holder.uid: _claim(layout, holder) for holder in holders}
+        self._all: Claims | None = None
 
     def move(self, layout: Layout) -> None:
         """The nodes are others now."""
         if layout.places is not self._layout.places:
+            self._all = None
             self._claims = {uid: _claim(layout, claim.holder) for uid, claim in self._claims.items()}
         self._layout = layout
 
     def change(self, uids: Iterable[str], found: Iterable[Holder]) -> None:
         """These workloads now hold what is found of them, which may be nothing."""
+        self._all = None
         now = {holder.uid: _claim(self._layout, holder) for holder in found}
         self._claims |= now  # who held something before keeps its place
         for uid in set(uids) - now.keys():
             self._claims.pop(uid, None)
 
     def claims(self) -> Claims:
+        """All of them, put together when one has changed."""
+        self._all = self._all or self._joined()
+        return self._all
+
+    def _joined(self) -> Claims:
         every = tuple(self._claims.values())
         nodes = len(self._layout.nodes)
         gpu = _joined([claim.gpu for claim in every])

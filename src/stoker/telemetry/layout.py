@@ -22,6 +22,9 @@ class Layout(Struct, frozen=True, eq=False):
     node: NDArray[np.intp]
     gpus: NDArray[np.int64]
     healthy: NDArray[np.bool_]
+    faults: tuple[str, ...]
+    """What is wrong with each node, or nothing."""
+    models: tuple[tuple[str, ...], ...]
     places: dict[tuple[str, int], int]
     """The row of each GPU in the roster."""
 
@@ -30,8 +33,9 @@ def layout_of(nodes: Iterable[Node], like: Layout | None = None) -> Layout:
     """The layout of these nodes; what has not changed is taken from an earlier one."""
     ordered = tuple(sorted(nodes, key=lambda node: node.name))
     healthy = np.fromiter((node.healthy for node in ordered), bool, len(ordered))
+    faults = tuple("" if well else _fault(node) for node, well in zip(ordered, healthy.tolist(), strict=True))
     if like is not None and _same_gpus(like.nodes, ordered):
-        return structs.replace(like, nodes=ordered, healthy=healthy)
+        return structs.replace(like, nodes=ordered, healthy=healthy, faults=faults)
     roster = roster_of(ordered)
     row = {node.name: place for place, node in enumerate(ordered)}
     rows = np.array([row[name] for name in roster.nodes], np.intp)
@@ -43,8 +47,14 @@ def layout_of(nodes: Iterable[Node], like: Layout | None = None) -> Layout:
         node=rows[roster.node],
         gpus=np.fromiter((len(node.devices) for node in ordered), np.int64, len(ordered)),
         healthy=healthy,
+        faults=faults,
+        models=tuple(tuple(dict.fromkeys(device.model for device in node.devices)) for node in ordered),
         places={key: place for place, key in enumerate(zip(names, roster.device.tolist(), strict=True))},
     )
+
+
+def _fault(node: Node) -> str:
+    return node.fault or next((f"GPU {each.index}: {each.fault}" for each in node.devices if each.fault), "")
 
 
 def _same_gpus(before: tuple[Node, ...], after: tuple[Node, ...]) -> bool:

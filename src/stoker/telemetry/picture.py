@@ -11,7 +11,6 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from stoker.domain.live import Consumer, NodeNow, Overview, SourceState
-from stoker.domain.node import Node
 from stoker.domain.readings import Metric
 from stoker.domain.resources import MILLI
 from stoker.domain.workload import Phase
@@ -21,8 +20,6 @@ from stoker.telemetry.layout import Layout
 
 RUNNING = frozenset({Phase.RUNNING, Phase.DEGRADED, Phase.UPDATING, Phase.STOPPING, Phase.TERMINATING})
 Group = NDArray[np.integer]
-IDLE_BELOW = 0.01
-"""A GPU that is used no more than this is idle."""
 
 
 class Scene(Struct, frozen=True, eq=False):
@@ -108,13 +105,13 @@ def consumers(scene: Scene, idle_since: Mapping[str, int]) -> list[Consumer]:
     return sorted(found, key=lambda consumer: (-consumer.gpu_milli, consumer.uid))
 
 
-def idle_since(scene: Scene, before: Mapping[str, int]) -> dict[str, int]:
-    """Since when every GPU of a workload has been idle; one that was not measured does not say otherwise."""
+def idle_since(scene: Scene, before: Mapping[str, int], idle_up_to: float) -> dict[str, int]:
+    """Since when every GPU of a workload has been used no more than this; one without a reading says nothing."""
     claims = scene.claims
     size = len(claims.holders)
     used = scene.gauges.values[Metric.UTILIZATION][claims.gpu]
     measured = _counts(claims.holder, used, size) > 0
-    busy = np.bincount(claims.holder[used > IDLE_BELOW], minlength=size) > 0
+    busy = np.bincount(claims.holder[used > idle_up_to], minlength=size) > 0
     idle = (claims.holders[place].uid for place in np.flatnonzero(measured & ~busy).tolist())
     return {uid: before.get(uid, scene.at) for uid in idle}
 
@@ -128,6 +125,8 @@ def nodes(scene: Scene) -> list[NodeNow]:
     np.fmax.at(hottest, layout.node, values[Metric.TEMPERATURE])
     columns = zip(
         layout.nodes,
+        layout.models,
+        _faults(scene),
         layout.gpus.tolist(),
         held.tolist(),
         claims.pods.tolist(),
@@ -139,12 +138,11 @@ def nodes(scene: Scene) -> list[NodeNow]:
         or_none(hottest, 1),
         strict=True,
     )
-    faults = _node_faults(scene)
     return [
         NodeNow(
             name=node.name,
             pool=node.pool,
-            models=tuple(dict.fromkeys(device.model for device in node.devices)),
+            models=models,
             gpus=gpus,
             allocated_milli=milli,
             pods=pods,
@@ -154,29 +152,25 @@ def nodes(scene: Scene) -> list[NodeNow]:
             memory_allocated_bytes=memory_bytes,
             ready=node.ready,
             cordoned=node.cordoned,
-            fault=faults.get(node.name) or _fault(node),
-            utilization=utilization,
-            memory=memory,
-            power_watts=power_watts,
+            fault=fault,
+            utilization=used,
+            memory=filled,
+            power_watts=watts,
             temperature=degrees,
             labels=dict(node.labels),
         )
-        for node, gpus, milli, pods, cpu, memory_bytes, utilization, memory, power_watts, degrees in columns
+        for node, models, fault, gpus, milli, pods, cpu, memory_bytes, used, filled, watts, degrees in columns
     ]
 
 
-def _node_faults(scene: Scene) -> dict[str, str]:
-    """What the readings say is wrong, by node; the first GPU's when there are several."""
-    roster, layout = scene.layout.roster, scene.layout
-    return {
-        layout.nodes[layout.node[place]].name: f"GPU {roster.device[place]}: {message}"
-        for place, message in sorted(scene.gauges.faults.items(), reverse=True)
-        if not _fault(layout.nodes[layout.node[place]])
-    }
-
-
-def _fault(node: Node) -> str:
-    return node.fault or next((f"GPU {each.index}: {each.fault}" for each in node.devices if each.fault), "")
+def _faults(scene: Scene) -> list[str]:
+    """What is wrong with each node; the readings say it where the engine does not, of the first GPU if of several."""
+    layout = scene.layout
+    found = list(layout.faults)
+    for place, message in sorted(scene.gauges.faults.items(), reverse=True):
+        row = layout.node[place]
+        found[row] = layout.faults[row] or f"GPU {layout.roster.device[place]}: {message}"
+    return found
 
 
 def _sums(group: Group, values: NDArray[np.float64], groups: int) -> NDArray[np.float64]:
@@ -200,6 +194,8 @@ def _known_sums(group: Group, values: NDArray[np.float64], groups: int) -> NDArr
 
 
 def or_none(values: NDArray[np.float64], places: int = 4) -> list[float | None]:
-    shown = np.round(values, places).astype(object)
-    shown[np.isnan(values)] = None
-    return shown.tolist()
+    rounded, missing = np.round(values, places), np.isnan(values)
+    shown: list[float | None] = rounded.tolist()
+    for place in np.flatnonzero(missing).tolist():
+        shown[place] = None
+    return shown

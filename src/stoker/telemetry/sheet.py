@@ -48,12 +48,12 @@ def _fixed(roster: Roster) -> dict[str, Raw]:
 def _shown(gauges: Gauges) -> dict[str, Raw]:
     values = gauges.values
     used = values[Metric.MEMORY_USED]
-    known = ~np.isnan(used)
-    whole = np.full(len(used), None, object)
-    whole[known] = used[known].astype(np.int64)
+    whole: list[int | None] = np.nan_to_num(used).astype(np.int64).tolist()
+    for place in np.flatnonzero(np.isnan(used)).tolist():
+        whole[place] = None
     return {
         "utilization": _raw(or_none(values[Metric.UTILIZATION])),
-        "memory_used_bytes": _raw(whole.tolist()),
+        "memory_used_bytes": _raw(whole),
         "memory_total_bytes": _raw(gauges.memory_bytes.tolist()),
         "power_watts": _raw(or_none(values[Metric.POWER], 1)),
         "temperature": _raw(or_none(values[Metric.TEMPERATURE], 1)),

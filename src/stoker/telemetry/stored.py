@@ -11,7 +11,7 @@ from stoker.store import samples
 from stoker.store.base import Store, Transaction
 from stoker.store.samples import Segment, Tick
 from stoker.telemetry import roster as rosters
-from stoker.telemetry.chunks import STRIPE_GPUS, decode_chunk, decode_times
+from stoker.telemetry.chunks import STRIPE_GPUS, decode_chunk, decode_ticks, decode_times
 from stoker.telemetry.means import Means
 from stoker.telemetry.roster import Roster
 
@@ -71,9 +71,9 @@ class StoredSeries:
         held = means.held_between(ticks[0].at, ticks[-1].at + 1)
         for first, places, rows in _together(means.rows_in(roster), held, STRIPE_GPUS):
             stripes = samples.stripes(transaction, cluster_id, first, ticks[0].at, ticks[-1].at + 1)
-            found = [(at, decode_chunk(data, metrics, rows - first)) for at, data in stripes if at in counting]
+            found = [(at, data) for at, data in stripes if at in counting]
             if found:
-                values = {metric: np.concatenate([each[metric] for _, each in found], axis=1) for metric in metrics}
+                values = decode_ticks([data for _, data in found], metrics, rows - first)
                 means.add(np.array([at for at, _ in found], np.int64), places, _fractions(values, roster, rows))
 
     def _roster(self, transaction: Transaction, roster_id: int) -> Roster:

@@ -16,9 +16,10 @@ from stoker.telemetry.sheet import GpuSheet
 
 
 class LiveView:
-    """Not for two threads at once."""
+    """Not for two threads at once. A GPU whose utilisation is not above `idle_up_to` is idle."""
 
-    def __init__(self) -> None:
+    def __init__(self, idle_up_to: float = 0.01) -> None:
+        self._idle_up_to = idle_up_to
         self._layout = layout_of(())
         self._book = Book(self._layout)
         self._readings: Readings | None = None
@@ -70,7 +71,7 @@ class LiveView:
     def parts(self, at: int, source: SourceState) -> dict[Part, bytes]:
         """Everything that is published."""
         scene = picture.scene_of(at, self._layout, self._gauges, self._book.claims())
-        self.idle_since = picture.idle_since(scene, self.idle_since)
+        self.idle_since = picture.idle_since(scene, self.idle_since, self._idle_up_to)
         return {
             Part.OVERVIEW: live_views.encode(picture.overview(scene, source)),
             Part.CONSUMERS: live_views.encode(picture.consumers(scene, self.idle_since)),

@@ -10,11 +10,13 @@ from stoker.telemetry.chunks import (
     CHUNK_GPUS,
     SCALES,
     decode_chunk,
+    decode_ticks,
     decode_times,
     encode_chunk,
     encode_hour,
     encode_tick,
     encode_times,
+    join_ticks,
 )
 
 HIGHEST = {Metric.UTILIZATION: 1.0, Metric.MEMORY_USED: 2.0**39, Metric.POWER: 20_000.0, Metric.TEMPERATURE: 150.0}
@@ -64,6 +66,19 @@ def test_a_tick_gives_back_every_value_and_every_gap(values: dict[Metric, np.nda
     kept = decode_chunk(stripe.data)
     for metric, array in now.items():
         assert_same(metric, kept[metric][:, 0], array)
+
+
+@given(columns().filter(lambda values: next(iter(values.values())).shape[1] > 0))
+def test_ticks_that_are_put_together_are_the_chunk_of_all_of_them(values: dict[Metric, np.ndarray]) -> None:
+    ticks = next(iter(values.values())).shape[1]
+    stripes = [encode_tick({metric: array[:, tick] for metric, array in values.items()}) for tick in range(ticks)]
+    data = [stripe.data for (stripe,) in stripes]
+    (chunk,) = join_ticks(256, data)
+    together, apart = decode_chunk(encode_chunk(values)), decode_chunk(chunk.data)
+    assert chunk.first_gpu == 256
+    for metric, array in decode_ticks(data).items():
+        np.testing.assert_array_equal(array, together[metric])
+        np.testing.assert_array_equal(apart[metric], together[metric])
 
 
 @given(st.lists(st.integers(0, 2**45), max_size=300))
