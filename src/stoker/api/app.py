@@ -23,7 +23,7 @@ from stoker.api.metrics import Metrics
 from stoker.api.openapi import document
 from stoker.api.routing import Route, Router
 from stoker.api.sockets import Sockets
-from stoker.api.streams import OpenStreams, Stream
+from stoker.api.streams import JSON, LongList, OpenStreams, Stream
 from stoker.domain.errors import ErrorCode, StokerError
 from stoker.domain.permissions import RULES, Actor, Who
 from stoker.services.authentication import Origin
@@ -33,7 +33,6 @@ from stoker.services.context import authorise
 log = logging.getLogger("stoker.api")
 access_log = logging.getLogger("stoker.access")
 
-JSON = "application/json"
 SLOW_BODY_SECONDS = 0.5
 _EARLY = frozenset({Who.SIGNED_IN, Who.ADMIN})
 
@@ -202,6 +201,8 @@ class Api:
     async def _succeeded(
         self, exchange: Exchange, endpoint: Endpoint, result: Any, headers: list[tuple[str, str]]
     ) -> Response:
+        if isinstance(result, LongList):
+            result = result.written(endpoint.family, exchange.trace_id)
         if isinstance(result, Response):
             response = result
         elif isinstance(result, Stream):

@@ -5,18 +5,24 @@ take is cut off by the connection; an answer that cannot be finished is broken o
 """
 
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from typing import Any, TypeVar
 
 from msgspec import Struct
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from stoker.api.families import Family, encode
 from stoker.domain.errors import ErrorCode, StokerError
 from stoker.domain.permissions import Actor
 
+JSON = "application/json"
 EVENT_STREAM = "text/event-stream"
 KEEP_ALIVE = b": keep-alive\n\n"
 RETRY_SECONDS = 5
+
+S = TypeVar("S")
+T = TypeVar("T")
 
 
 class Stream(Struct, frozen=True):
@@ -24,6 +30,51 @@ class Stream(Struct, frozen=True):
 
     pieces: AsyncIterator[bytes]
     media_type: str = EVENT_STREAM
+
+
+class LongList(Struct, frozen=True):
+    """A result that is a list in parts, of which only one is held."""
+
+    parts: AsyncIterator[Sequence[Any]]
+
+    def written(self, family: Family, trace_id: str) -> Stream:
+        return Stream(enveloped(family, trace_id, _array(self.parts)), JSON)
+
+
+async def listed(parts: AsyncIterator[Sequence[S]], view: Callable[[S], T]) -> list[T] | LongList:
+    """A list that is read in parts: as it is when there is only one, else written while it is read."""
+    first = await anext(parts, [])
+    second = await anext(parts, None)
+    if second is None:
+        return [view(item) for item in first]
+    return LongList(_viewed((first, second), parts, view))
+
+
+async def enveloped(family: Family, trace_id: str, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The family's envelope around what is written while it is made."""
+    head, tail = family.success(b"\0", trace_id).split(b"\0")
+    yield head
+    async for piece in pieces:
+        yield piece
+    yield tail
+
+
+async def _viewed(
+    begun: Sequence[Sequence[S]], rest: AsyncIterator[Sequence[S]], view: Callable[[S], T]
+) -> AsyncIterator[list[T]]:
+    for part in begun:
+        yield [view(item) for item in part]
+    async for part in rest:
+        yield [view(item) for item in part]
+
+
+async def _array(parts: AsyncIterator[Sequence[Any]]) -> AsyncIterator[bytes]:
+    joint = b"["
+    async for part in parts:
+        if part:
+            yield joint + encode(part)[1:-1]
+            joint = b","
+    yield b"]" if joint == b"," else b"[]"
 
 
 class OpenStreams:

@@ -9,7 +9,7 @@ from stoker.api.families import LENS, encode
 from stoker.api.lens.params import MetricsParams, TrainingParams
 from stoker.api.lens.words import unknown_workload
 from stoker.api.staleness import mark_stale
-from stoker.api.streams import Stream
+from stoker.api.streams import JSON, LongList, Stream, enveloped, listed
 from stoker.domain.errors import bad_request
 from stoker.domain.permissions import Action
 from stoker.domain.readings import Metric
@@ -17,7 +17,6 @@ from stoker.domain.series import GpuLine, Point
 from stoker.domain.training import TrainingPoint
 from stoker.services.measurements import Measured, span_of
 
-JSON = "application/json"
 TFLOPS_DIGITS = 4
 
 
@@ -72,7 +71,7 @@ async def read_metrics(call: Call[MetricsParams]) -> dict[str, Graph] | Stream:
         raise unknown_workload(asked.uid)
     mark_stale(call, await call.services.live.clusters(measured.workload.cluster_id))
     if measured.is_large(len(METRICS)):
-        return Stream(_enveloped(call, _metrics(call, measured)), JSON)
+        return Stream(enveloped(LENS, call.origin.trace_id, _metrics(call, measured)), JSON)
     lines = await call.services.measurements.lines(measured, METRICS)
     graphs = {
         name: Graph(serial, _series(measured, lines.get(metric, [])), GraphConfig(unit))
@@ -89,7 +88,7 @@ async def read_metrics(call: Call[MetricsParams]) -> dict[str, Graph] | Stream:
     params=TrainingParams,
     result=list[Performance],
 )
-async def read_training(call: Call[TrainingParams]) -> list[Performance] | Stream:
+async def read_training(call: Call[TrainingParams]) -> list[Performance] | LongList:
     """What the training code said of itself, by metric, then time."""
     asked = call.params
     if asked.start > asked.end:
@@ -97,12 +96,7 @@ async def read_training(call: Call[TrainingParams]) -> list[Performance] | Strea
     workload = await call.services.monitoring.identify(asked.uid, asked.cluster)
     if workload is None:
         raise unknown_workload(asked.uid)
-    parts = call.services.training.stream(workload.uid, asked.start, asked.end)
-    first = await anext(parts, [])
-    second = await anext(parts, None)
-    if second is None:
-        return [_performance(point) for point in first]
-    return Stream(_enveloped(call, _performances(first, second, parts)), JSON)
+    return await listed(call.services.training.stream(workload.uid, asked.start, asked.end), _performance)
 
 
 async def _training(call: Call[MetricsParams], measured: Measured) -> Graph:
@@ -118,17 +112,6 @@ def _performance(point: TrainingPoint) -> Performance:
     return Performance(point.metric, point.value, point.at)
 
 
-async def _enveloped(
-    call: Call[MetricsParams] | Call[TrainingParams], inner: AsyncIterator[bytes]
-) -> AsyncIterator[bytes]:
-    """The family's envelope around what is written while it is made."""
-    head, tail = LENS.success(b"\0", call.origin.trace_id).split(b"\0")
-    yield head
-    async for piece in inner:
-        yield piece
-    yield tail
-
-
 async def _metrics(call: Call[MetricsParams], measured: Measured) -> AsyncIterator[bytes]:
     for serial, (name, metric, unit) in enumerate(GRAPHS, start=1):
         yield b'%b%b:{"serial":%d,"series":[' % (b"{" if serial == 1 else b",", encode(name), serial)
@@ -139,13 +122,3 @@ async def _metrics(call: Call[MetricsParams], measured: Measured) -> AsyncIterat
                 joint = b","
         yield b'],"config":%b}' % encode(GraphConfig(unit))
     yield b",%b:%b}" % (encode(TRAINING), encode(await _training(call, measured)))
-
-
-async def _performances(
-    first: list[TrainingPoint], second: list[TrainingPoint], rest: AsyncIterator[list[TrainingPoint]]
-) -> AsyncIterator[bytes]:
-    yield b"["
-    yield encode([_performance(point) for point in [*first, *second]])[1:-1]
-    async for part in rest:
-        yield b"," + encode([_performance(point) for point in part])[1:-1]
-    yield b"]"
