@@ -5,6 +5,7 @@ metric keeps its own name in snake_case, without its unit.
 """
 
 import re
+from functools import lru_cache
 
 from stoker.domain.training import LONGEST_NAME, Canonical
 
@@ -35,30 +36,11 @@ _UNIT = re.compile(r"\s*\([^()]*\)\s*$|\s+in\s+\w+\s*$")
 _PER = ((r"/s(?:ec)?(?![a-z])", " per second"), (r"/gpu(?![a-z])", " per gpu"), (r"/device(?![a-z])", " per device"))
 _PERS = tuple((re.compile(pattern, re.IGNORECASE), words) for pattern, words in _PER)
 _RANK = re.compile(r"^\s*rank[- ]?\d+\s+", re.IGNORECASE)
-_MOST_REMEMBERED = 4096
-_remembered: dict[str, str] = {}
 
 
+@lru_cache(maxsize=4096)
 def own_name(raw: str) -> str:
     """The name in snake_case, without its unit; what a framework spells in two ways has one spelling."""
-    found = _remembered.get(raw)
-    if found is None:
-        if len(_remembered) >= _MOST_REMEMBERED:
-            _remembered.clear()
-        found = _remembered[raw] = _spelled(raw)
-    return found
-
-
-def put(metrics: dict[str, float], name: str, value: float) -> str:
-    """Under its one name, unless the line has that already: then under its own. Says which."""
-    known = ALIASES.get(name, name)
-    if known in metrics:
-        known = name
-    metrics[known] = value
-    return known
-
-
-def _spelled(raw: str) -> str:
     name = _RANK.sub("", raw.strip())
     if "tflop" in name.lower() and "(" in name:
         return Canonical.TFLOPS.value
@@ -68,3 +50,12 @@ def _spelled(raw: str) -> str:
     for pattern, words in _PERS:
         name = pattern.sub(words, name)
     return _OTHER.sub("_", _CAMEL.sub("_", name).lower()).strip("_")[:LONGEST_NAME].rstrip("_")
+
+
+def put(metrics: dict[str, float], name: str, value: float) -> str:
+    """Under its one name, unless the line has that already: then under its own. Says which."""
+    known = ALIASES.get(name, name)
+    if known in metrics:
+        known = name
+    metrics[known] = value
+    return known

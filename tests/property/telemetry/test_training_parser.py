@@ -43,7 +43,7 @@ def check(text: str) -> None:
     for found in TrainingParser().parse(text, 7):
         assert found.at == 7
         assert found.step is None or found.step >= 0
-        assert 1 <= len(found.metrics) <= MOST_METRICS + 1
+        assert 1 <= len(found.metrics) <= MOST_METRICS
         for name, value in found.metrics.items():
             assert re.fullmatch(r"[a-z0-9]+(_[a-z0-9]+)*", name)
             assert len(name) <= LONGEST_NAME + len("validation_") + len("_avg")

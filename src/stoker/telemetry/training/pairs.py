@@ -8,16 +8,17 @@ from collections.abc import Sequence
 from math import isinf
 
 from stoker.domain.metric_names import ALIASES, own_name, put
-from stoker.domain.training import MOST_METRICS, Canonical
+from stoker.domain.training import MOST_METRICS
 from stoker.telemetry.training.names import IGNORED, OUTCOMES, QUALIFIERS
 from stoker.telemetry.training.numbers import NUMBER, SCALES
 from stoker.telemetry.training.segments import Found
 
 _BEFORE = r"(?:^|(?<=[\s,;:|\[\](){\"'/]))"
-_WORD = r"[A-Za-z][\w/@-]{0,79}"
+_WORD = r"[A-Za-z](?<![^\s,;:|\[\](){\"'/][A-Za-z])[\w/@-]{0,79}+"
+"""What is before its first letter is looked at second: a search for a letter is quick."""
 _PAIR = re.compile(
-    rf"{_BEFORE}({_WORD})(?:[ ]\([A-Za-z/]{{1,12}}\))?"
-    rf"(\s{{0,8}}[:=]\s{{0,12}}|\s{{1,12}})\[?({NUMBER})(%|[A-Za-z]{{0,5}})"
+    rf"({_WORD})(?:[ ]\([A-Za-z/]{{1,12}}\))?"
+    rf"(\s{{0,8}}+[:=]\s{{0,12}}+|\s{{1,12}}+)\[?({NUMBER})(%|[A-Za-z]{{0,5}})"
 )
 _STEP = re.compile(
     rf"{_BEFORE}(?:global_|train_|training_)?(step|steps|iteration|iter|update|num_updates|it)\b"
@@ -37,12 +38,6 @@ _PLAIN = OUTCOMES | ALIASES.keys() | {"lr"}
 
 
 def read_pairs(text: str, progress_step: int | None, *, in_progress: bool = False) -> Found | None:
-    step = progress_step
-    if step is None:
-        named = _STEP.search(text)
-        step = int(named[2]) if named else None
-        if named is None and not in_progress and not _EPOCH.search(text):
-            return None
     metrics: dict[str, float] = {}
     evaluated = None if "val" in text.lower() else False
     end = 0
@@ -53,12 +48,17 @@ def read_pairs(text: str, progress_step: int | None, *, in_progress: bool = Fals
         end = pair.end()
         if not name or len(metrics) >= MOST_METRICS:
             continue
-        value, unit = float(pair[3].replace(",", "")), pair[4]
-        value *= SCALES.get(unit, 1.0)
-        if isinf(value) or unit in _UNCLEAR or (unit == "%" and (name == Canonical.LOSS or text[end : end + 1] == "|")):
+        unit = pair[4]
+        value = float(pair[3].replace(",", "")) * SCALES.get(unit, 1.0)
+        if isinf(value) or unit in _UNCLEAR or (unit == "%" and (name == "loss" or text[end : end + 1] == "|")):
             continue
         put(metrics, f"eval_{name}" if evaluated and name in {"loss", "accuracy"} else name, value)
-    return (step, metrics) if not OUTCOMES.isdisjoint(metrics) else None
+    if OUTCOMES.isdisjoint(metrics):
+        return None
+    named = _STEP.search(text) if progress_step is None else None
+    if progress_step is None and named is None and not in_progress and not _EPOCH.search(text):
+        return None
+    return int(named[2]) if named else progress_step, metrics
 
 
 def _name(pair: re.Match[str], before: str) -> str:

@@ -5,6 +5,7 @@ A value may be an instant and an average (`654.5/735.1`, `496.3 (avg 496.1)`), o
 """
 
 import re
+from itertools import islice
 from math import isfinite
 
 from stoker.domain.metric_names import own_name, put
@@ -27,10 +28,13 @@ def read_segments(text: str) -> Found | None:
         return None
     _, *segments = text[where.end() :].split("|")
     metrics: dict[str, float] = {}
-    for segment in segments[: 2 * MOST_METRICS]:
-        name, colon, value = segment.rpartition(":")
-        if colon:
-            _read(metrics, name, value)
+    for segment in segments[:MOST_METRICS]:
+        raw, _, value = segment.rpartition(":")
+        name = own_name(raw)
+        if name and name not in IGNORED and len(value) <= LONGEST:
+            _read(metrics, raw, name, value)
+    if len(metrics) > MOST_METRICS:
+        metrics = dict(islice(metrics.items(), MOST_METRICS))
     evaluated = _EVALUATION.search(text[: where.start()])
     if evaluated:
         metrics = {f"{evaluated[1].lower()}_{_OF_EVALUATION.get(name, name)}": each for name, each in metrics.items()}
@@ -39,30 +43,19 @@ def read_segments(text: str) -> Found | None:
     return (int(where[1]), metrics) if metrics else None
 
 
-def _read(metrics: dict[str, float], raw: str, text: str) -> None:
-    name = own_name(raw)
-    if not name or name in IGNORED or len(metrics) >= MOST_METRICS:
-        return
-    values = _values(text)
-    if len(values) < 2:
-        for value in values:
-            put(metrics, name, value)
-        return
-    parts = raw.rpartition(" ")
-    names = parts[2].split("/")
-    if len(names) == len(values):
-        for part, value in zip(names, values, strict=True):
-            put(metrics, own_name(f"{parts[0]} {part}"), value)
-        return
-    name = put(metrics, name, values[0])
-    metrics[f"{name}_avg"] = values[1]
-
-
-def _values(text: str) -> list[float]:
-    """The number; those of `a/b`, of `a (avg b)`, or one with a unit; none if one of them is not finite."""
+def _read(metrics: dict[str, float], raw: str, name: str, text: str) -> None:
     try:
-        values = [float(each) for each in text.split("/")] if len(text) < LONGEST else []
+        values = [float(text)] if "/" not in text else [float(each) for each in text.split("/")]
     except ValueError:
         low = text.lower()
-        return [] if "nan" in low or "inf" in low else numbers(text)
-    return values if all(map(isfinite, values)) else []
+        values = [] if "nan" in low or "inf" in low else numbers(text)
+    if not all(map(isfinite, values)):
+        return
+    first, _, last = raw.rpartition(" ")
+    if len(values) > 1 and len(names := last.split("/")) == len(values):
+        for part, value in zip(names, values, strict=True):
+            put(metrics, own_name(f"{first} {part}"), value)
+    elif values:
+        name = put(metrics, name, values[0])
+        if len(values) > 1:
+            metrics[f"{name}_avg"] = values[1]
