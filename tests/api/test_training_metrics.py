@@ -130,6 +130,13 @@ class TestTheTokenOfAPod:
             lab.clock.advance(seconds=1)
         assert curves(lab, ref) == {"loss": [(1, 1.0)]}
 
+    def test_of_what_all_processes_of_a_pod_report_of_a_step_one_counts(self, lab: LensLab) -> None:
+        ref = lab.submit()
+        lab.start(ref)
+        sent = [{"step": 1, "rank": rank, "metrics": {"loss": 1.0 + rank}} for rank in range(3)]
+        assert lab.post(path(ref), bearer=token(lab, lab.pods(ref)[0].uid), json=sent).status_code == 204
+        assert curves(lab, ref) == {"loss": [(1, 1.0)]}
+
     def test_it_is_good_for_nothing_else(self, lab: LensLab) -> None:
         ref, other = lab.submit(), lab.submit()
         lab.start(ref)

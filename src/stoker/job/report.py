@@ -45,6 +45,8 @@ class Reporter:
         self.process = os.getpid()
         self._url = url
         self._token = token
+        rank = os.environ.get("RANK", "")
+        self._rank = {"rank": int(rank)} if rank.isdecimal() else {}
         self._held: deque[dict[str, Any]] = deque(maxlen=MOST_HELD)
         self._news = threading.Event()
         self._ending = threading.Event()
@@ -61,7 +63,8 @@ class Reporter:
         if len(values) > MOST_METRICS:
             raise ValueError(f"a report holds {len(values)} metrics; {MOST_METRICS} are allowed")
         if values:
-            self._held.append({"step": None if step is None else int(step), "at": _now(), "metrics": values})
+            said = {"step": None if step is None else int(step), "at": _now(), "metrics": values}
+            self._held.append(said | self._rank)
             self._news.set()
 
     def close(self) -> None:

@@ -22,15 +22,16 @@ AT_ONCE = 5_000
 AHEAD_MS = 60_000
 """How far the clock of a job may be ahead of ours."""
 PUSHED = "push/"
-"""Begins the name of the source of what was reported; the uid of the pod that reported it follows, if one did."""
+"""Begins the source of what was reported; the pod and the rank that reported it follow, if they are known."""
 
 
 class Report(Struct, frozen=True):
-    """What code says of itself; without a time it is of now."""
+    """What code says of itself; without a time it is of now. `rank` tells processes of one pod apart."""
 
     metrics: Mapping[str, float]
     step: int | None = None
     at: int | None = None
+    rank: int | None = None
 
 
 class Training:
@@ -71,12 +72,16 @@ class Training:
     async def report(self, actor: Actor, ref: str, reports: Sequence[Report]) -> None:
         """Keep what code says of itself. The same said again, of the same moment, is one point."""
         now = self._context.clock.now()
-        measured = [_measured(report, now) for report in reports]
+        sources: dict[str, list[Measured]] = {}
+        for report in reports:
+            rank = "" if report.rank is None else f"/{report.rank}"
+            sources.setdefault(f"{PUSHED}{actor.pod_uid}{rank}", []).append(_measured(report, now))
 
         def change(transaction: Transaction) -> None:
             workload, attempt = self._reported(transaction, actor, ref)
-            batch = Batch(workload.uid, f"{PUSHED}{actor.pod_uid}", attempt, measured)
-            training.add(transaction, [batch])
+            training.add(
+                transaction, [Batch(workload.uid, source, attempt, measured) for source, measured in sources.items()]
+            )
 
         await self._context.store.write(change)
 

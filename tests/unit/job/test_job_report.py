@@ -60,7 +60,7 @@ def desk() -> Iterator[Desk]:
 
 def job(script: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """Run a script as a job of its own."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("STOKER_")}
+    clean = {name: value for name, value in os.environ.items() if name != "RANK" and not name.startswith("STOKER_")}
     return subprocess.run(
         [sys.executable, "-c", script], env=clean | env, capture_output=True, text=True, check=False, timeout=60
     )
@@ -117,6 +117,12 @@ os.wait()
 """
     assert job(script, desk.env()).returncode == 0
     assert sorted(entry["step"] for entry in desk.entries) == [1, 2]
+
+
+def test_each_process_says_which_rank_it_is(desk: Desk) -> None:
+    job("import stoker\nstoker.report(1, loss=0.5)", {**desk.env(), "RANK": "3"})
+    job("import stoker\nstoker.report(1, loss=0.5)", {**desk.env(), "RANK": "first"})
+    assert [entry.get("rank") for entry in desk.entries] == [3, None]
 
 
 def test_importing_it_costs_next_to_nothing() -> None:

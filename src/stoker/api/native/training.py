@@ -30,6 +30,9 @@ class ReportBody(Body, frozen=True, kw_only=True):
 
     step: Annotated[int, Meta(ge=0, lt=HIGHEST_STEP)] | None = None
     at: Annotated[str, Meta(max_length=40, description="RFC 3339; now when left out.")] | None = None
+    rank: (
+        Annotated[int, Meta(ge=0, lt=2**20, description="Of several ranks that say the same, the first counts.")] | None
+    ) = None
     metrics: Annotated[dict[MetricName, float], Meta(min_length=1, max_length=MOST_METRICS)]
 
 
@@ -81,7 +84,7 @@ async def report_training_metrics(call: Call[WorkloadPath]) -> None:
     with the same time, sent again, changes nothing.
     """
     sent = call.body if isinstance(call.body, list) else [call.body]
-    reports = [Report(each.metrics, each.step, optional_instant(each.at, "at")) for each in sent]
+    reports = [Report(each.metrics, each.step, optional_instant(each.at, "at"), each.rank) for each in sent]
     await call.services.training.report(call.actor, call.params.name, reports)
 
 

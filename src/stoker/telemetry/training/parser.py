@@ -12,12 +12,16 @@ from stoker.telemetry.training.segments import Found, read_segments
 LONGEST = 16_384
 """No line of metrics is longer than this."""
 NOTHING: Sequence[Measured] = ()
+RANKS_REMEMBERED = 256
+"""Steps of which it is remembered which rank spoke of them."""
+_RANK = re.compile(r"\s{0,8}\[(?:rank|default)[-_ ]?(\d{1,7})(?:/\d{1,7})?\]")
 _ANSI = re.compile(r"\x1b(?:\[[0-?]{0,40}[ -/]{0,8}[@-~]|\][^\x07\x1b]{0,400}(?:\x07|\x1b\\)?|[@-Z\\^_])")
 
 
 class TrainingParser:
     def __init__(self) -> None:
         self._progress = Progress()
+        self._speakers: dict[int, str] = {}
 
     def parse(self, text: str, at: int) -> Sequence[Measured]:
         """What a line says; a line that was drawn over several times says several things."""
@@ -27,13 +31,22 @@ class TrainingParser:
             text = _ANSI.sub("", text)
         if "\r" not in text and "\b" not in text:
             found = self._read(text)
-            return NOTHING if found is None else (Measured(at, *found),)
+            return NOTHING if found is None or self._is_echo(text, found[0]) else (Measured(at, *found),)
         drawn = [self._read(part) for part in re.split(r"[\r\b]+", text)]
         measured: list[Measured] = []
         for found in drawn:
             if found is not None and not (measured and measured[-1].metrics == found[1]):
                 measured.append(Measured(at, *found))
         return measured
+
+    def _is_echo(self, text: str, step: int | None) -> bool:
+        """Whether another rank of this pod has spoken of this step: then they all say the same."""
+        named = _RANK.match(text) if step is not None else None
+        if named is None or step is None:
+            return False
+        if len(self._speakers) > RANKS_REMEMBERED:
+            del self._speakers[next(iter(self._speakers))]
+        return self._speakers.setdefault(step, named[1]) != named[1]
 
     def _read(self, text: str) -> Found | None:
         if len(text) > LONGEST or not text or self._progress.heading(text):

@@ -337,6 +337,18 @@ def test_a_line_that_was_drawn_over_says_each_new_thing_once() -> None:
     assert [(each.step, each.metrics["loss"]) for each in found] == [(1, 2.5), (3, 2.25)]
 
 
+def test_of_what_all_ranks_of_a_pod_print_of_a_step_one_counts() -> None:
+    parser = TrainingParser()
+    said = [(rank, step) for step in (1, 2) for rank in (3, 0, 1)]
+    found = [parser.parse(f"[rank{rank}]:step: {step}  loss: {rank}.5  tps: 10", 0) for rank, step in said]
+    assert [(each.step, each.metrics["loss"]) for line in found for each in line] == [(1, 3.5), (2, 3.5)]
+
+
+def test_a_rank_that_begins_again_is_heard_again() -> None:
+    parser = TrainingParser()
+    assert [len(parser.parse("[rank0]:step: 1  loss: 0.5", 0)) for _ in range(2)] == [1, 1]
+
+
 def test_a_line_gives_no_more_metrics_than_it_may() -> None:
     many = " ".join(f"metric{number}={number}" for number in range(500))
     (found,) = TrainingParser().parse(f"step=1 loss=0.5 {many}", 0)
