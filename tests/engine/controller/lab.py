@@ -33,6 +33,7 @@ class ControllerLab:
         self.store = store
         self.engine = engine
         self.signal = Signal()
+        self.news = News()
         self.clock = SystemClock()
         self._numbers = itertools.count(1)
 
@@ -55,7 +56,7 @@ class ControllerLab:
             self.clock,
             secrets.token_bytes,
             self.signal,
-            News(),
+            self.news,
             log_limit_bytes=10**6,
         )
         task = asyncio.create_task(controller.run())

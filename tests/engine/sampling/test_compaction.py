@@ -8,9 +8,11 @@ from tests.conftest import LoopRun
 from tests.engine.sampling.conftest import CLUSTER, gpu_node
 
 from stoker.controller.compaction import Compactor
+from stoker.controller.retention import forget_once
 from stoker.domain.identity import Cluster
 from stoker.domain.readings import Metric
 from stoker.domain.series import Holding, Range
+from stoker.domain.settings import Settings
 from stoker.store import clusters, samples
 from stoker.store.base import Change, Store, Transaction
 from stoker.telemetry import roster
@@ -134,3 +136,12 @@ def test_a_power_cut_at_any_write_neither_loses_nor_doubles_a_reading(
     loop_run(Compactor(store, CLUSTER, clock).compact())
     assert everything(store, loop_run) == before
     assert counted(store, loop_run) == (0, 3)
+
+
+def test_readings_past_their_days_are_forgotten_with_their_segments(store: Store, loop_run: LoopRun) -> None:
+    fill(store, loop_run, [HOUR, 50 * HOUR])
+    loop_run(Compactor(store, CLUSTER, FixedClock(60 * HOUR)).compact())
+    gone = loop_run(forget_once(store, Settings(sample_days=1), FixedClock(26 * HOUR)))
+    assert (gone, counted(store, loop_run)) == (0, (0, 2))
+    gone = loop_run(forget_once(store, Settings(sample_days=1), FixedClock(27 * HOUR)))
+    assert (gone, counted(store, loop_run)) == (10, (0, 1))  # nine chunks and what held them together
