@@ -87,7 +87,7 @@ def fleet_text(clusters: Sequence[ClusterNow]) -> str:
             family(STORAGE_USED, ((labels, now.storage_used_bytes) for labels, now in seen)),
             family(RDMA_PORTS, ((f'{labels},state="{state}"', count) for labels, state, count in ports)),
             family(STALE, ((of_cluster(each.cluster), float(each.source.stale)) for each in clusters)),
-            family(AGE, ((of_cluster(each.cluster), _seconds(each.age_ms)) for each in clusters)),
+            family(AGE, ((of_cluster(each.cluster), _age_seconds(each)) for each in clusters)),
         )
     )
 
@@ -156,5 +156,6 @@ def _mean(total: float, count: int) -> float | None:
     return total / count if count else None
 
 
-def _seconds(milliseconds: int | None) -> float | None:
-    return None if milliseconds is None else milliseconds / 1000
+def _age_seconds(now: ClusterNow) -> float | None:
+    """None for what was never read."""
+    return None if now.age_ms is None or now.source.read_at is None else now.age_ms / 1000

@@ -3,9 +3,10 @@
 from pathlib import Path
 
 from stoker.api import fleet_metrics
-from stoker.api.fleet_metrics import Family, FleetText, family, of_cluster, workload_text, written
+from stoker.api.fleet_metrics import AGE, Family, FleetText, family, fleet_text, of_cluster, workload_text, written
 from stoker.domain.identity import Cluster
-from stoker.domain.live import Consumer
+from stoker.domain.live import Consumer, SourceState
+from stoker.services.live import ClusterNow
 from stoker.services.totals import Counted
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "monitoring.md"
@@ -44,3 +45,10 @@ def test_the_text_of_workloads_is_made_once_for_each_time_they_are_published() -
     first.append((DEMO, consumer("b")))
     assert writer.text([], NOTHING, first) == written
     assert writer.text([], NOTHING, list(first)) != written
+
+
+def test_what_was_never_read_has_no_age() -> None:
+    never = ClusterNow(DEMO, None, SourceState("simulated", None, stale=True), 5000)
+    once = ClusterNow(DEMO, None, SourceState("simulated", 1, stale=True), 5000)
+    assert AGE.name not in fleet_text([never])
+    assert f'{AGE.name}{{cluster="demo",source="simulated"}} 5.0\n' in fleet_text([once])
