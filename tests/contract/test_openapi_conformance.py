@@ -38,7 +38,9 @@ NOT_GUESSED = {
     "/api/v1/token",
     # Nor a range whose end comes after its start, and not too long after it.
     "/api/workloads/{uid}/metrics",
-    # Nothing runs here, so there are no pods.
+    *(f"/api/v1/gpu-aggregation/{level}/hourly-stats" for level in ("cluster", "namespaces", "labels", "workloads")),
+    # Nothing runs here, so there are no pods, and nobody has looked at who holds what.
+    "/api/v1/gpu-aggregation/snapshots/latest",
     f"{SAFE}/{{name}}/pods/{{podId}}/logs",
     f"{SAFE}/{{name}}/pods/{{podId}}/containers",
 }

@@ -156,7 +156,9 @@ def _security(endpoint: Endpoint) -> list[dict[str, list[str]]]:
 
 def _schema(kind: Any, components: dict[str, Any]) -> dict[str, Any]:
     """The JSON Schema of a type; the structs it uses go to the components."""
-    if isinstance(kind, UnionType) and all(issubclass(each, Struct) for each in get_args(kind)):
+    if isinstance(kind, UnionType) and all(
+        isinstance(each, type) and issubclass(each, Struct) for each in get_args(kind)
+    ):
         return {"anyOf": [_schema(each, components) for each in get_args(kind)]}
     (schema,), found = msgspec.json.schema_components([kind], schema_hook=_unknown, ref_template=REF)
     components.update(found)

@@ -1,6 +1,7 @@
 """Every endpoint there is."""
 
 from stoker.api import pages
+from stoker.api.aggregation import hours, names, snapshots
 from stoker.api.endpoint import Endpoint, endpoints_of
 from stoker.api.lens import clusters as lens_clusters
 from stoker.api.lens import series as lens_series
@@ -28,6 +29,9 @@ ENDPOINTS: list[Endpoint] = endpoints_of(
         lens_workloads,
         lens_series,
         lens_clusters,
+        names,
+        hours,
+        snapshots,
         native_workloads,
         training,
         explain,

@@ -11,6 +11,7 @@ from stoker.domain.live import Part
 from stoker.domain.usage import SnapshotWorkload
 from stoker.store import live_views, nodes, pods, snapshots, usage_facts
 from stoker.store.base import Store, Transaction
+from stoker.usage.levels import SINGLE_POD
 
 MOST_MISSED = 10_000
 """After a longer pause only the newest slots are kept as missed."""
@@ -59,7 +60,7 @@ class Snapshots:
                 payer.kind,
                 held[uid],
                 utilization.get(uid),
-                payer.annotations,
+                {key: value for key, value in payer.annotations.items() if key not in SINGLE_POD},
             )
             for uid, payer in sorted(whose.items())
         ]

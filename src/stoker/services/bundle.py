@@ -24,6 +24,7 @@ from stoker.services.passwords import Passwords
 from stoker.services.totals import Totals
 from stoker.services.trail import Trail
 from stoker.services.training import Training
+from stoker.services.usage import Usage
 from stoker.services.users import Users
 from stoker.services.workloads import Workloads
 from stoker.services.workspaces import Workspaces
@@ -51,6 +52,7 @@ class Services(Struct, frozen=True):
     totals: Totals
     training: Training
     measurements: Measurements
+    usage: Usage
 
 
 def build_services(context: Context, reach: Reach, series: Series) -> Services:
@@ -78,4 +80,5 @@ def build_services(context: Context, reach: Reach, series: Series) -> Services:
         totals=Totals(context),
         training=training,
         measurements=Measurements(context, series, training),
+        usage=Usage(context),
     )

@@ -1,13 +1,13 @@
 """Closed hours, read back: by time or by utilisation, always in the same order, with exact totals.
 
-A total is never counted over the rows of workloads: hours keep counts of them by namespace and kind.
+The total of workloads is never counted over their rows: hours keep counts of them by namespace and kind.
 """
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from stoker.domain.listing import Listing, Window
 from stoker.domain.usage import (
@@ -26,97 +26,116 @@ from stoker.store.usage import CLUSTER_HOURS, DIMENSION_HOURS, EVERY, NAMESPACE_
 FEW = 2_000
 """So many rows are sorted at once sooner than they are found one by one along an index of another order."""
 RANGE = "cluster_id = :cluster_id AND hour_at >= :from_at AND hour_at <= :to_at"
-COUNTED = """
-SELECT COALESCE(CAST(SUM(workloads) AS BIGINT), 0)
+OF_PAIR = f"""
 FROM workload_hour_count
-WHERE cluster_id = :cluster_id
+WHERE {RANGE}
   AND namespace = :namespace
   AND kind = :kind
-  AND hour_at >= :from_at
-  AND hour_at <= :to_at
+"""
+COUNTED = f"SELECT COALESCE(CAST(SUM(workloads) AS BIGINT), 0) {OF_PAIR}"
+COUNTS = f"SELECT hour_at, workloads {OF_PAIR} ORDER BY hour_at"
+CLUSTERS = """
+SELECT cluster.name
+FROM cluster
+WHERE EXISTS (
+    SELECT 1
+    FROM cluster_hour
+    WHERE cluster_id = cluster.id
+      AND hour_at >= :from_at
+      AND hour_at <= :to_at
+)
+ORDER BY cluster.name
 """
 NAMESPACES = f"SELECT DISTINCT namespace FROM namespace_hour WHERE {RANGE} ORDER BY namespace"
 KEYS = f"SELECT DISTINCT key FROM dimension_hour WHERE kind = :kind AND {RANGE} ORDER BY key"
 VALUES = f"SELECT DISTINCT value FROM dimension_hour WHERE kind = :kind AND key = :key AND {RANGE} ORDER BY value"
 
 T = TypeVar("T", bound=Struct)
+Query = HoursQuery | DimensionQuery
 
 _map = msgspec.json.Decoder(dict[str, str]).decode
 
 
-def cluster_hours(transaction: Transaction, query: HoursQuery, window: Window) -> Listing[ClusterHour]:
-    return _page(transaction, CLUSTER_HOURS, ClusterHour, where(RANGE), "hour_at", _params(query), window)
+class Level(Struct, Generic[T], frozen=True):
+    """A table of hours: what its rows are, what their order is, and by what they can be filtered."""
+
+    hours: Hours
+    build: Callable[..., T]
+    order: tuple[str, ...]
+    filters: tuple[str, ...] = ()
+
+    def condition(self, query: Query, *more: str) -> str:
+        given = [f"{name} = :{name}" for name in self.filters if getattr(query, name)]
+        return where(RANGE, *given, *more)
 
 
-def namespace_hours(transaction: Transaction, query: HoursQuery, window: Window) -> Listing[NamespaceHour]:
-    condition = where(RANGE, "namespace = :namespace" if query.namespace else None)
-    order = "hour_at, namespace"
-    return _page(transaction, NAMESPACE_HOURS, NamespaceHour, condition, order, _params(query), window)
+CLUSTER = Level(CLUSTER_HOURS, ClusterHour, ("hour_at",))
+NAMESPACE = Level(NAMESPACE_HOURS, NamespaceHour, ("hour_at", "namespace"), ("namespace",))
+DIMENSION = Level(DIMENSION_HOURS, DimensionHour, ("hour_at", "value"), ("kind", "key", "value"))
+WORKLOAD = Level(WORKLOAD_HOURS, WorkloadHour, ("hour_at", "uid"), ("namespace", "kind", "name"))
 
 
-def dimension_hours(transaction: Transaction, query: DimensionQuery, window: Window) -> Listing[DimensionHour]:
-    value = "value = :value" if query.value else None
-    condition = where(RANGE, "kind = :kind", "key = :key", value)
-    return _page(transaction, DIMENSION_HOURS, DimensionHour, condition, "hour_at, value", _params(query), window)
+def page(transaction: Transaction, level: Level[T], query: Query, window: Window) -> Listing[T]:
+    """Some rows by their place in the order."""
+    condition, params = level.condition(query), structs.asdict(query)
+    rows = _rows(transaction, level, condition, ", ".join(level.order), params, window)
+    return Listing(rows, _count(transaction, level, condition, params))
 
 
-def workload_hours(transaction: Transaction, query: HoursQuery, window: Window) -> Listing[WorkloadHour]:
+def following(transaction: Transaction, level: Level[T], query: Query, last: T | None, limit: int) -> list[T]:
+    """The rows behind this one, or the first of all."""
+    order = ", ".join(level.order)
+    behind = [] if last is None else [f"({order}) > ({', '.join(f':after_{name}' for name in level.order)})"]
+    after = {f"after_{name}": getattr(last, name, None) for name in level.order} if last else {}
+    params = {**structs.asdict(query), **after}
+    return _rows(transaction, level, level.condition(query, *behind), order, params, Window(0, limit))
+
+
+def workloads(transaction: Transaction, query: HoursQuery, window: Window) -> Listing[WorkloadHour]:
     """One page; the uid is the last key of every order."""
-    params = _params(query)
-    named = "name = :name" if query.name else None
-    condition = where(
-        RANGE, "namespace = :namespace" if query.namespace else None, "kind = :kind" if query.kind else None, named
-    )
-    total = _count(transaction, "workload_hour", condition, params) if named else _counted(transaction, query)
+    condition, params = WORKLOAD.condition(query), structs.asdict(query)
+    total = _count(transaction, WORKLOAD, condition, params) if query.name else _counted(transaction, query)
+    first = ()
+    if query.order is HoursOrder.UTILIZATION:
+        # A sum is no column of an index: it keeps the planner from walking the whole order for a handful of rows.
+        first = ("utilization" if total > FEW else "utilization + 0",)
+    elif window.offset and not query.name:
+        query, window = _without_hours_before(transaction, query, window)
+        params = structs.asdict(query)
     way = "DESC" if query.descending else "ASC"
-    # A sum is no column of an index: it keeps the planner from walking the whole order for a handful of rows.
-    first = "utilization" if total > FEW else "utilization + 0"
-    keys = {HoursOrder.TIME: ("hour_at", "uid"), HoursOrder.UTILIZATION: (first, "hour_at", "uid")}[query.order]
-    order = ", ".join(f"{key} {way}" for key in keys)
-    return Listing(_rows(transaction, WORKLOAD_HOURS, WorkloadHour, condition, order, params, window), total)
+    order = ", ".join(f"{key} {way}" for key in (*first, *WORKLOAD.order))
+    return Listing(_rows(transaction, WORKLOAD, condition, order, params, window), total)
 
 
-def namespaces(transaction: Transaction, cluster_id: str, from_at: int, to_at: int) -> list[str]:
-    params = {"cluster_id": cluster_id, "from_at": from_at, "to_at": to_at}
-    return [row[0] for row in transaction.all(NAMESPACES, params)]
+def clusters(transaction: Transaction, from_at: int, to_at: int) -> list[str]:
+    return _names(transaction, CLUSTERS, {"from_at": from_at, "to_at": to_at})
+
+
+def namespaces(transaction: Transaction, query: HoursQuery) -> list[str]:
+    return _names(transaction, NAMESPACES, structs.asdict(query))
 
 
 def dimension_keys(transaction: Transaction, query: DimensionQuery) -> list[str]:
-    return [row[0] for row in transaction.all(KEYS, _params(query))]
+    return _names(transaction, KEYS, structs.asdict(query))
 
 
 def dimension_values(transaction: Transaction, query: DimensionQuery) -> list[str]:
-    return [row[0] for row in transaction.all(VALUES, _params(query))]
+    return _names(transaction, VALUES, structs.asdict(query))
 
 
-def _page(
-    transaction: Transaction,
-    hours: Hours,
-    build: Callable[..., T],
-    condition: str,
-    order: str,
-    params: Params,
-    window: Window,
-) -> Listing[T]:
-    total = _count(transaction, hours.table, condition, params)
-    return Listing(_rows(transaction, hours, build, condition, order, params, window), total)
+def _names(transaction: Transaction, sql: str, params: Params) -> list[str]:
+    return [row[0] for row in transaction.all(sql, params)]
 
 
 def _rows(
-    transaction: Transaction,
-    hours: Hours,
-    build: Callable[..., T],
-    condition: str,
-    order: str,
-    params: Params,
-    window: Window,
+    transaction: Transaction, level: Level[T], condition: str, order: str, params: Params, window: Window
 ) -> list[T]:
-    names = hours.names[1:]
+    names = level.hours.names[1:]
     found = transaction.all(
-        f"SELECT {', '.join(names)} FROM {hours.table} {condition} ORDER BY {order} LIMIT :limit OFFSET :offset",
+        f"SELECT {', '.join(names)} FROM {level.hours.table} {condition} ORDER BY {order} LIMIT :limit OFFSET :offset",
         {**params, "limit": window.limit, "offset": window.offset},
     )
-    return [build(**_fields(names, row)) for row in found]
+    return [level.build(**_fields(names, row)) for row in found]
 
 
 def _fields(names: tuple[str, ...], row: Row) -> dict[str, Any]:
@@ -127,16 +146,28 @@ def _fields(names: tuple[str, ...], row: Row) -> dict[str, Any]:
     return fields
 
 
-def _count(transaction: Transaction, table: str, condition: str, params: Params) -> int:
-    row = transaction.one(f"SELECT COUNT(*) FROM {table} {condition}", params)
+def _count(transaction: Transaction, level: Level[Any], condition: str, params: Params) -> int:
+    row = transaction.one(f"SELECT COUNT(*) FROM {level.hours.table} {condition}", params)
     return row[0] if row else 0
+
+
+def _pair(query: HoursQuery) -> Params:
+    return {**structs.asdict(query), "namespace": query.namespace or EVERY, "kind": query.kind or EVERY}
 
 
 def _counted(transaction: Transaction, query: HoursQuery) -> int:
-    params = {**_params(query), "namespace": query.namespace or EVERY, "kind": query.kind or EVERY}
-    row = transaction.one(COUNTED, params)
+    row = transaction.one(COUNTED, _pair(query))
     return row[0] if row else 0
 
 
-def _params(query: Struct) -> dict[str, object]:
-    return msgspec.structs.asdict(query)
+def _without_hours_before(transaction: Transaction, query: HoursQuery, window: Window) -> tuple[HoursQuery, Window]:
+    """The same rows, without the hours that lie before the window as a whole: a late page is found as soon as an
+    early one."""
+    counts = transaction.all(COUNTS, _pair(query))
+    left = window.offset
+    for hour_at, number in reversed(counts) if query.descending else counts:
+        if left < number:
+            bound = {"to_at": hour_at} if query.descending else {"from_at": hour_at}
+            return structs.replace(query, **bound), Window(left, window.limit)
+        left -= number
+    return query, Window(window.offset, 0)
