@@ -25,7 +25,11 @@ AGAIN_AT_END_SECONDS = 0.2
 END_SECONDS = 3.0
 AGAIN_AT_END_SECONDS = 0.2
 LONGEST_PAUSE_SECONDS = 30.0
-GIVEN_UP = frozenset({400, 401, 403, 404, 409, 413, 422})
+BAD_REQUEST = 400
+GIVEN_UP = frozenset({BAD_REQUEST, 401, 403, 404, 409, 413, 422})
+
+Held = tuple[int | None, int, dict[str, float]]
+"""Step, epoch milliseconds, metrics."""
 
 log = logging.getLogger("stoker.report")
 
@@ -47,7 +51,7 @@ class Reporter:
         self._token = token
         rank = os.environ.get("RANK", "")
         self._rank = {"rank": int(rank)} if rank.isdecimal() else {}
-        self._held: deque[dict[str, Any]] = deque(maxlen=MOST_HELD)
+        self._held: deque[Held] = deque(maxlen=MOST_HELD)
         self._news = threading.Event()
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="stoker-report", daemon=True)
@@ -63,9 +67,9 @@ class Reporter:
         if len(values) > MOST_METRICS:
             raise ValueError(f"a report holds {len(values)} metrics; {MOST_METRICS} are allowed")
         if values:
-            said = {"step": None if step is None else int(step), "at": _now(), "metrics": values}
-            self._held.append(said | self._rank)
-            self._news.set()
+            self._held.append((None if step is None else int(step), time.time_ns() // 1_000_000, values))
+            if not self._news.is_set():
+                self._news.set()
 
     def close(self) -> None:
         """Send what is left, for a few seconds at most."""
@@ -87,17 +91,19 @@ class Reporter:
                 if self._held:
                     self._news.set()
                 continue
-            self._held.extendleft(reversed(sent))
+            room = MOST_HELD - len(self._held)
+            self._held.extendleft(reversed(sent[len(sent) - min(room, len(sent)) :]))
             self._news.set()
             pause = min(LONGEST_PAUSE_SECONDS, pause * 2)
             if self._ending.is_set():
                 time.sleep(AGAIN_AT_END_SECONDS)  # until the process, which waits a little, has ended
 
-    def _send(self, reports: list[dict[str, Any]]) -> bool:
+    def _send(self, held: list[Held]) -> bool:
         """Whether these are done with: taken, or refused for good."""
         from urllib.error import HTTPError
         from urllib.request import ProxyHandler, Request, build_opener
 
+        reports = [{"step": step, "at": _rfc3339(at), "metrics": values, **self._rank} for step, at, values in held]
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
         request = Request(self._url, json.dumps(reports).encode(), headers)  # noqa: S310 - the address Stoker gave
         try:
@@ -106,6 +112,9 @@ class Reporter:
         except HTTPError as error:
             with error:
                 _warn_once(f"training metrics were not taken: {error.read(500).decode('utf-8', 'replace')}")
+            if error.code == BAD_REQUEST and len(held) > 1:  # only what is wrong is left out
+                middle = len(held) // 2
+                return self._send(held[:middle]) and self._send(held[middle:])
             return error.code in GIVEN_UP
         except Exception as error:
             _warn_once(f"training metrics cannot be sent now: {error}")
@@ -137,6 +146,5 @@ def _warn_once(message: str) -> None:
         log.warning("%s", message)
 
 
-def _now() -> str:
-    at = time.time_ns() // 1_000_000
+def _rfc3339(at: int) -> str:
     return f"{datetime.fromtimestamp(at // 1000, UTC):%Y-%m-%dT%H:%M:%S}.{at % 1000:03d}Z"

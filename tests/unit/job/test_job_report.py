@@ -36,7 +36,8 @@ class Taker(BaseHTTPRequestHandler):
         desk = self.server
         assert isinstance(desk, Desk)
         with desk.came:
-            status = desk.statuses.pop(0) if desk.statuses else 204
+            wrong = any("wrong" in entry["metrics"] for entry in body)
+            status = 400 if wrong else desk.statuses.pop(0) if desk.statuses else 204
             if status == 204:
                 desk.bodies.append(body)
             desk.tokens.add(self.headers["Authorization"])
@@ -117,6 +118,12 @@ os.wait()
 """
     assert job(script, desk.env()).returncode == 0
     assert sorted(entry["step"] for entry in desk.entries) == [1, 2]
+
+
+def test_a_report_that_is_refused_takes_no_other_with_it(desk: Desk) -> None:
+    script = "import stoker\nfor n in range(20):\n    stoker.report(n, **{'wrong' if n == 7 else 'loss': 1.0})"
+    assert job(script, desk.env()).returncode == 0
+    assert [entry["step"] for entry in desk.entries] == [n for n in range(20) if n != 7]
 
 
 def test_each_process_says_which_rank_it_is(desk: Desk) -> None:
