@@ -8,6 +8,7 @@ the GPUs showed last is kept, marked as stale, for `KEPT_SECONDS`, and is then n
 import asyncio
 import logging
 import time
+from collections.abc import Mapping
 
 from msgspec import structs
 
@@ -57,6 +58,7 @@ class Sampler:
         self._asked: asyncio.Task[Readings] | None = None
         self._state = SourceState(source.name, None, stale=True, message="It has not been read yet.")
         self._roster: tuple[bytes, int] = (b"", 0)
+        self._published: Mapping[Part, bytes] = {}
 
     async def run(self) -> None:
         try:
@@ -134,7 +136,9 @@ class Sampler:
             else:
                 await self._mend(taken)
             parts = await asyncio.to_thread(self._view.parts, self._clock.now(), self._state)
-            self._roster = await self._store.write(lambda tx: self._write(tx, parts, keep_at))
+            changed = {part: body for part, body in parts.items() if body != self._published.get(part)}
+            self._roster = await self._store.write(lambda tx: self._write(tx, changed, keep_at))
+            self._published = parts
         except BaseException:
             self._news.everything()
             raise
@@ -151,7 +155,7 @@ class Sampler:
             found = await self._store.read(lambda tx: holders.of_workloads(tx, self._cluster_id, taken.workloads))
         await asyncio.to_thread(self._view.change, taken.nodes, taken.workloads, found)
 
-    def _write(self, transaction: Transaction, parts: dict[Part, bytes], keep_at: int | None) -> tuple[bytes, int]:
+    def _write(self, transaction: Transaction, parts: Mapping[Part, bytes], keep_at: int | None) -> tuple[bytes, int]:
         """Gives the roster that is known to be kept, and its number."""
         now = self._clock.now()
         live_views.put(transaction, self._cluster_id, now, parts)

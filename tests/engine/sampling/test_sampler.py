@@ -175,3 +175,14 @@ def test_a_cluster_whose_gpus_change_gets_another_roster(file: Store, loop_run: 
             await asyncio.sleep(0.02)
 
     play(file, loop_run, story)
+
+
+def test_a_part_that_has_not_changed_is_not_published_again(file: Store, loop_run: LoopRun) -> None:
+    async def story(lab: Lab) -> None:
+        first = await lab.until(lambda now: not now.source.stale)
+        await lab.until(lambda now: now.at > first.at + 300)
+
+    play(file, loop_run, story)
+    versions = [loop_run(file.peek(lambda tx, p=part: live_views.version(tx, CLUSTER, p))) for part in Part]
+    assert versions[0] > 3
+    assert max(versions[1:]) <= 3
