@@ -213,17 +213,21 @@ class NodeGrid:
         )
 
     def browse(self, query: NodeQuery, window: Window) -> Listing[tuple[Cluster, NodeNow]]:
-        order = self._orders.places(query.sort, descending=query.descending)
-        text = query.text.casefold()
-        found = [
-            pair
-            for pair in (self._nodes[place] for place in order)
-            if (not query.cluster_id or pair[0].id == query.cluster_id)
-            and (not query.pool or pair[1].pool == query.pool)
-            and (query.state is None or node_state(pair[1]) is query.state)
-            and text in pair[1].name.casefold()
-        ]
-        return Listing(found[window.offset : window.offset + window.limit], len(found))
+        order = self._orders.places(query.sort, descending=query.descending).tolist()
+        if query.cluster_id or query.pool or query.state is not None or query.text:
+            text = query.text.casefold()
+            order = [place for place in order if _wanted(query, text, *self._nodes[place])]
+        page = order[window.offset : window.offset + window.limit]
+        return Listing([self._nodes[place] for place in page], len(order))
+
+
+def _wanted(query: NodeQuery, text: str, cluster: Cluster, node: NodeNow) -> bool:
+    return (
+        (not query.cluster_id or cluster.id == query.cluster_id)
+        and (not query.pool or node.pool == query.pool)
+        and (query.state is None or node_state(node) is query.state)
+        and text in node.name.casefold()
+    )
 
 
 def node_state(node: NodeNow) -> NodeState:
