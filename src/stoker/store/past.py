@@ -46,12 +46,16 @@ def add(transaction: Transaction, lives: Sequence[Life], told_since: int) -> Non
     transaction.many(workloads.ADD_CONDITION, [row for _, row in said])
     told = sorted((pair for pair in said if pair[0] >= told_since), key=lambda pair: pair[0])
     transaction.many(workloads.ADD_CHANGE, [row for _, row in told])
-    for workload, life in zip(last, lives, strict=True):
-        place = {"cluster_id": workload.cluster_id}
-        transaction.many(ADD_POD, [{**pods.params(pod), **place} for pod in life.pods])
-        transaction.many(
-            ADD_ALLOCATION, [{**structs.asdict(each.allocation), **place, "to_at": each.to_at} for each in life.held]
-        )
+    homes = [({"cluster_id": workload.cluster_id}, life) for workload, life in zip(last, lives, strict=True)]
+    transaction.many(ADD_POD, [{**pods.params(pod), **home} for home, life in homes for pod in life.pods])
+    transaction.many(
+        ADD_ALLOCATION,
+        [
+            {**structs.asdict(each.allocation), **home, "to_at": each.to_at}
+            for home, life in homes
+            for each in life.held
+        ],
+    )
 
 
 def _phases(changes: Sequence[Change]) -> Iterator[dict[str, object]]:

@@ -70,18 +70,18 @@ class Sensors:
         at = np.array(moments, np.float64)
         use, heat, memory = self._work(at, held)
         shake = noise(self._seeds, np.array(moments, np.uint64))
-        used = np.clip(use * (1.0 + 0.03 * shake + 0.02 * self._own), 0.0, 1.0).astype(np.float32)
+        used = np.clip(use * (1.0 + 0.03 * shake + 0.02 * self._own), 0.0, 1.0)
         figures = self._figures
         drawn = figures.idle + (figures.tdp - figures.idle) * np.clip(heat[0] * (1 + 0.02 * shake), 0.0, 0.995)
         drawn *= 1.0 + 0.004 * shake
         air = AIR + 2.5 * self._own + 0.8 * np.sin(2 * np.pi * at / 1000 / DAY_SECONDS)[:, np.newaxis]
         warm = air + 9.0 + figures.rise * np.clip(heat[1], 0.0, 1.0) + 0.4 * shake
         kept = np.minimum(BASE_BYTES * (1 + 0.2 * self._own) + memory * figures.memory, figures.memory)
-        measured = Measured(
-            used,
-            kept,
-            np.minimum(drawn, figures.tdp).astype(np.float32),
-            warm.astype(np.float32),
+        measured = Measured(  # drivers give whole percents, watts and degrees
+            np.round(used, 2).astype(np.float32),
+            np.round(kept),
+            np.round(np.minimum(drawn, figures.tdp)).astype(np.float32),
+            np.round(warm).astype(np.float32),
         )
         self._darken(moments, measured)
         return measured

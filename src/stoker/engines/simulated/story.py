@@ -134,7 +134,7 @@ def _drawn_start(rolled: random.Random) -> float:
 def _drawn_run(subject: Subject, doing: Doing, rolled: random.Random) -> float | None:
     if not subject.kind.ends:
         return None
-    middle = {Doing.PRETRAINING: 6.0, Doing.FINETUNING: 3.5}.get(doing, 1.5)
+    middle = {Doing.PRETRAINING: 6.0, Doing.FINETUNING: 5.0}.get(doing, 2.0)
     hours = rolled.lognormvariate(0.0, 0.9) * middle
     return min(96 * 3600.0, max(90.0, hours * 3600.0))
 

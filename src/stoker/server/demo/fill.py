@@ -7,7 +7,8 @@ the same rows, so a fill that was cut short is taken up where it was.
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
+from functools import partial
 from itertools import islice
 
 from msgspec import Struct, structs
@@ -26,7 +27,6 @@ from stoker.store.base import Store, Transaction
 from stoker.store.past import Life
 from stoker.store.training import Batch
 from stoker.telemetry import roster as rosters
-from stoker.telemetry.chunks import encode_hour, encode_tick
 
 DAY_MS = 24 * HOUR_MS
 WARM_MS = 12 * HOUR_MS
@@ -35,6 +35,7 @@ TOLD_MS = 7 * DAY_MS
 """How far back the event stream goes."""
 LEAST_GAP_MS = 60_000
 LIVES_AT_ONCE = 400
+HOURS_AT_ONCE = 48
 MARK = "demo "
 """How the counters begin that hold a stretch."""
 
@@ -114,48 +115,35 @@ class Fill:
         machines, end = self._engine.machines, stretch.end
         todo = iter(jobs[stretch.lives :])
         written = stretch.lives
+        writing: Awaitable[None] = asyncio.sleep(0)
         while some := list(islice(todo, LIVES_AT_ONCE)):
             written += len(some)
             lives = [life_of(job, machines, end) for job in some]
             said = [batch for job in some for batch in training.batches(job, machines, end)]
+            await writing  # what comes next is made while this is written
+            change = partial(_write_lives, lives=lives, said=said, written=written, told_since=end - TOLD_MS)
+            writing = asyncio.ensure_future(self._store.write(change))
             await asyncio.sleep(0)
-            await self._store.write(lambda tx, x=lives, s=said, n=written: _write_lives(tx, x, s, n, end - TOLD_MS))
+        await writing
         log.info("demo: %d workloads are written", written)
 
     async def _write_readings(self, held: Sequence[Held], stretch: Stretch) -> None:
-        machines = self._engine.machines
-        roster = rosters.roster_of(machines.nodes)
-        body, now = rosters.encode(roster), self._clock.now()
+        engine, now = self._engine, self._clock.now()
+        roster = rosters.roster_of(engine.machines.nodes)
+        body = rosters.encode(roster)
         number = await self._store.write(
             lambda tx: samples.roster_for(tx, self._cluster_id, body, roster.gpus, stretch.start)
         )
         open_hour = now // HOUR_MS * HOUR_MS
-        made = readings.hours(self._engine.sensors, machines, roster, held, stretch.read_until, stretch.end)
-        told = time.monotonic()
-        while (hour := await asyncio.to_thread(next, made, None)) is not None:
-            await self._keep(hour, number, now, is_open=hour.hour_at >= open_hour)
-            if time.monotonic() - told > 1.0:
-                told = time.monotonic()
-                part = (hour.hour_at - stretch.start) / max(1, stretch.end - stretch.start)
-                log.info("demo: %.0f %% of the readings", 100 * max(0.0, part))
-
-    async def _keep(self, hour: Hour, roster_id: int, now: int, *, is_open: bool) -> None:
-        """A whole hour is packed as the sampler packs it; what is still open is kept tick by tick."""
-        until = int(hour.ats[-1])
-        if is_open:
-            striped = [
-                (int(at), encode_tick({metric: column[:, place] for metric, column in hour.values.items()}))
-                for place, at in enumerate(hour.ats)
-            ]
-            for at, stripes in striped:
-                await self._store.write(
-                    lambda tx, a=at, s=stripes: _mark(tx, a, samples.add_tick(tx, self._cluster_id, a, roster_id, s))
-                )
-            return
-        packed = await asyncio.to_thread(encode_hour, hour.ats, hour.values)
-        await self._store.write(
-            lambda tx: _mark(tx, until, samples.add_chunks(tx, self._cluster_id, hour.hour_at, roster_id, packed, now))
-        )
+        made = readings.hours(engine.sensors, engine.machines, roster, held, stretch.read_until, stretch.end, open_hour)
+        writing: Awaitable[None] = asyncio.sleep(0)
+        while some := await asyncio.to_thread(lambda: list(islice(made, HOURS_AT_ONCE))):
+            await writing
+            change = partial(_write_hours, cluster_id=self._cluster_id, roster_id=number, hours=some, now=now)
+            writing = asyncio.ensure_future(self._store.write(change))
+            part = (some[-1].until - stretch.start) / max(1, stretch.end - stretch.start)
+            log.info("demo: %.0f %% of the readings", 100 * part)
+        await writing
 
     def _occupied(self, transaction: Transaction, begins: int) -> list[Occupied]:
         """Who held room when the stretch began; the engine knows until when."""
@@ -188,5 +176,10 @@ def _write_lives(
     counters.put(transaction, MARK + "lives", written)
 
 
-def _mark(transaction: Transaction, until: int, _: None) -> None:
-    counters.put(transaction, MARK + "read_until", until)
+def _write_hours(transaction: Transaction, cluster_id: str, roster_id: int, hours: Sequence[Hour], now: int) -> None:
+    for hour in hours:
+        if hour.packed is not None:
+            samples.add_chunks(transaction, cluster_id, hour.hour_at, roster_id, hour.packed, now)
+        for at, stripes in hour.ticks:
+            samples.add_tick(transaction, cluster_id, at, roster_id, stripes)
+    counters.put(transaction, MARK + "read_until", hours[-1].until)

@@ -11,7 +11,7 @@ from stoker.domain.identity import Workspace
 from stoker.domain.resources import MILLI
 
 HOUR_MS = 3_600_000
-STEP_MS = 4 * 60_000
+STEP_MS = 6 * 60_000
 """How often each team thinks about submitting."""
 QUIET, BUSY = 0.78, 1.12
 """How much of its quota a team wants in the quietest and in the busiest hour."""
@@ -19,7 +19,7 @@ WEEKEND = 0.85
 BUSIEST_HOUR = 15.0
 OPEN_SHARE = 0.02
 """What a workspace without quota wants of the cluster."""
-EAGER = 0.35
+EAGER = 0.5
 """How likely a team that wants more submits at each thought."""
 
 

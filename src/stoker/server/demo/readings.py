@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from stoker.domain.readings import Metric
 from stoker.engines.simulated.machine import Machines
 from stoker.engines.simulated.readings import COOLING_MS, Held, Sensors
-from stoker.telemetry.chunks import Columns
+from stoker.store.samples import Chunk, Packed
+from stoker.telemetry.chunks import Columns, encode_hour, encode_tick
 from stoker.telemetry.roster import Roster
 
 HOUR_MS = 3_600_000
@@ -18,11 +19,12 @@ FINE_MS = 15_000
 
 
 class Hour(Struct, frozen=True):
-    """What was read in one hour: arrays [gpu, tick] in the order of the roster."""
+    """What was read in one hour, up to `until`: packed if the hour is over, else tick by tick, as the sampler does."""
 
     hour_at: int
-    ats: NDArray[np.int64]
-    values: Columns
+    until: int
+    packed: Packed | None
+    ticks: list[tuple[int, list[Chunk]]]
 
 
 def ticks(start: int, end: int) -> NDArray[np.int64]:
@@ -34,9 +36,9 @@ def ticks(start: int, end: int) -> NDArray[np.int64]:
 
 
 def hours(
-    sensors: Sensors, machines: Machines, roster: Roster, held: Sequence[Held], start: int, end: int
+    sensors: Sensors, machines: Machines, roster: Roster, held: Sequence[Held], start: int, end: int, open_hour: int
 ) -> Iterator[Hour]:
-    """Everything that was read, an hour at a time."""
+    """Everything that was read, an hour at a time; those from `open_hour` on are not over."""
     order = np.array([machines.rows(roster.nodes[node], (int(device),))[0] for node, device in _gpus(roster)])
     begun = np.array([each.begun_at for each in held], np.int64)
     until = np.array([np.iinfo(np.int64).max if each.ended_at is None else each.ended_at for each in held], np.int64)
@@ -46,8 +48,16 @@ def hours(
         ats = every[first_hour == hour_at]
         near = (begun < hour_at + HOUR_MS) & (until > hour_at - COOLING_MS)
         measured = sensors.measure(ats.tolist(), [held[place] for place in np.flatnonzero(near).tolist()])
-        values = {metric: getattr(measured, metric).T[order] for metric in Metric}
-        yield Hour(hour_at, ats, values)
+        values: Columns = {metric: getattr(measured, metric).T[order] for metric in Metric}
+        if hour_at < open_hour:
+            yield Hour(hour_at, int(ats[-1]), encode_hour(ats, values), [])
+        else:
+            yield Hour(hour_at, int(ats[-1]), None, list(_ticks(ats, values)))
+
+
+def _ticks(ats: NDArray[np.int64], values: Columns) -> Iterator[tuple[int, list[Chunk]]]:
+    for place, at in enumerate(ats.tolist()):
+        yield at, encode_tick({metric: column[:, place] for metric, column in values.items()})
 
 
 def _gpus(roster: Roster) -> list[tuple[int, int]]:
