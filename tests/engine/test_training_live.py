@@ -43,11 +43,11 @@ def test_a_job_that_runs_shows_the_loss_it_prints(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_server_that_is_killed_neither_loses_nor_doubles_a_point(tmp_path: Path) -> None:
+def test_a_server_that_is_killed_neither_loses_nor_doubles_a_point(tmp_path: Path, shared_folder: Path) -> None:
     with LiveServer(tmp_path / "data") as server:
         server.start()
         client = server.client()
-        gates = [tmp_path / f"gate{number}" for number in range(3)]
+        gates = [shared_folder / f"gate{number}" for number in range(3)]
         script = "".join(printing(1 + 50 * n, 51 + 50 * n, str(gate)) for n, gate in enumerate(gates))
         job = client.create(script)
         for number, gate in enumerate(gates):
