@@ -9,6 +9,11 @@ from stoker.telemetry import node_names
 from stoker.telemetry.promql import first_of, literally, one_of, selector
 
 MIB = 1024**2
+MOST_DEVICES = 1024
+"""More than any node has."""
+
+Gpu = tuple[str, int]
+"""A node and the number of a device."""
 
 
 class Quantity(StrEnum):
@@ -87,18 +92,24 @@ class Names(Struct, frozen=True):
         """One expression for this quantity of these GPUs; `measure` is applied to every selector."""
         return first_of(measure(each) for each in self._selectors(quantity, wanted))
 
-    def node(self, labels: dict[str, str], known: node_names.NodeNames) -> str | None:
-        """The node that a series is about, if it is one of ours."""
-        for label in self._all_node_labels():
-            if label in labels and (node := known.find(labels[label])) is not None:
-                return node
-        return None
+    def finder(self, known: node_names.NodeNames) -> Callable[[dict[str, str]], Gpu | None]:
+        """What finds the GPU that a series is about; None if its node is none of ours, or its number is none."""
+        node_labels, device_labels = self._all_node_labels(), (DCGM.device_label, AMD.device_label)
+        numbers = {str(number): number for number in range(MOST_DEVICES)}
 
-    def device(self, labels: dict[str, str]) -> int | None:
-        for label in (DCGM.device_label, AMD.device_label):
-            if (word := labels.get(label)) is not None and word.isascii() and word.isdigit() and len(word) < 5:
-                return int(word)
-        return None
+        def find(labels: dict[str, str]) -> Gpu | None:
+            device = None
+            for label in device_labels:
+                if device is None and label in labels:
+                    device = numbers.get(labels[label])
+            if device is None:
+                return None
+            for label in node_labels:
+                if label in labels and (node := known.find(labels[label])) is not None:
+                    return node, device
+            return None
+
+        return find
 
     def _selectors(self, quantity: Quantity, wanted: Wanted) -> Iterator[str]:
         nodes = one_of(node_names.expression(node) for node in wanted.nodes)

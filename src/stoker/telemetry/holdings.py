@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from stoker.domain.series import Holding, Range
-
-Gpu = tuple[str, int]
+from stoker.telemetry.exporters import Gpu
 
 
 class Piece(Struct, frozen=True):

@@ -55,7 +55,7 @@ class _Answer(Struct, frozen=True):
     data: _Data = _Data()
 
 
-_decode = msgspec.json.Decoder(_Answer).decode
+decode = msgspec.json.Decoder(_Answer).decode
 
 
 class Prometheus:
@@ -113,7 +113,7 @@ class Prometheus:
         except (httpx.HTTPError, OSError, ValueError) as error:
             raise self._down(f"cannot be reached: {error or type(error).__name__}") from error
         try:
-            answer = await asyncio.to_thread(_decode, body)
+            answer = await asyncio.to_thread(decode, body)
         except (msgspec.DecodeError, UnicodeDecodeError):
             raise self._down(f"answered {status} with something that is no result of a query") from None
         if status != httpx.codes.OK or answer.status != "success":

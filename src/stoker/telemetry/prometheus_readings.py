@@ -1,14 +1,14 @@
 """The GPUs of a cluster as Prometheus has them now: one query for each quantity, however many GPUs there are."""
 
 import asyncio
-import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stoker.domain.clock import Clock
 from stoker.domain.readings import GpuFault, Readings
-from stoker.telemetry.exporters import SCALE, Names, Quantity, Wanted
+from stoker.telemetry.exporters import SCALE, Gpu, Names, Quantity, Wanted
 from stoker.telemetry.node_names import NodeNames
 from stoker.telemetry.nvml import XIDS_OF_PROGRAMS
 from stoker.telemetry.prometheus import Found, Prometheus, together
@@ -17,8 +17,6 @@ from stoker.telemetry.promql import averaged
 NAME = "prometheus"
 NODES_NAMED = 50
 """More nodes than this are not named in a query: then it is cheaper to be told of all."""
-
-Gpu = tuple[str, int]
 
 
 class PrometheusSource:
@@ -30,7 +28,7 @@ class PrometheusSource:
         self._nodes = nodes
         self._clock = clock
         self._known_nodes: tuple[str, ...] = ()
-        self._known = NodeNames(())
+        self._find = names.finder(NodeNames(()))
 
     @property
     def name(self) -> str:
@@ -39,11 +37,11 @@ class PrometheusSource:
     async def readings(self) -> Readings:
         nodes = tuple(sorted(self._nodes()))
         if nodes != self._known_nodes:
-            self._known_nodes, self._known = nodes, NodeNames(nodes)
+            self._known_nodes, self._find = nodes, self._names.finder(NodeNames(nodes))
         wanted = Wanted(nodes if len(nodes) <= NODES_NAMED else ())
         at = self._clock.now()
         answers = await together(*(self._ask(quantity, wanted) for quantity in Quantity))
-        return await asyncio.to_thread(self._put_together, at, nodes, answers)
+        return await asyncio.to_thread(to_readings, at, nodes, dict(zip(Quantity, answers, strict=True)), self._find)
 
     async def close(self) -> None:
         await self._prometheus.close()
@@ -52,66 +50,68 @@ class PrometheusSource:
         query = self._names.query(quantity, wanted, lambda series: averaged(series, self._names.labels))
         return await self._prometheus.at(query)
 
-    def _put_together(self, at: int, nodes: tuple[str, ...], answers: list[list[Found]]) -> Readings:
-        values = {
-            quantity: self._by_gpu(found, SCALE.get(quantity, 1.0))
-            for quantity, found in zip(Quantity, answers, strict=True)
-        }
-        return to_readings(at, nodes, values)
 
-    def _by_gpu(self, found: list[Found], scale: float) -> dict[Gpu, float]:
-        """The first value of each GPU; what has no node of ours or no number is left out."""
-        values: dict[Gpu, float] = {}
-        for series in found:
-            node, device, number = (
-                self._names.node(series.metric, self._known),
-                self._names.device(series.metric),
-                series.now,
-            )
-            if node is not None and device is not None and number is not None:
-                values.setdefault((node, device), number * scale)
-        return values
-
-
-def to_readings(at: int, nodes: tuple[str, ...], values: Mapping[Quantity, Mapping[Gpu, float]]) -> Readings:
-    gpus = sorted({gpu for known in values.values() for gpu in known})
+def to_readings(
+    at: int,
+    nodes: tuple[str, ...],
+    answers: Mapping[Quantity, list[Found]],
+    find: Callable[[dict[str, str]], Gpu | None],
+) -> Readings:
+    """One row for each GPU that anything is known of, by node and device."""
+    rows: dict[Gpu, int] = {}
+    known = {quantity: _numbers(found, find, rows) for quantity, found in answers.items()}
     place = {node: index for index, node in enumerate(nodes)}
-    used, free = values[Quantity.MEMORY_USED], values[Quantity.MEMORY_FREE]
-    total = {gpu: used[gpu] + free[gpu] for gpu in used.keys() & free.keys()} | dict(values[Quantity.MEMORY_TOTAL])
+    node = np.array([place[node] for node, _ in rows], np.int32)
+    device = np.array([device for _, device in rows], np.int16)
+    order = np.lexsort((device, node))
 
-    def column(known: Mapping[Gpu, float], absent: float = math.nan) -> list[float]:
-        return [known.get(gpu, absent) for gpu in gpus]
+    def column(quantity: Quantity) -> NDArray[np.float64]:
+        values = np.full(len(rows), np.nan)
+        places, numbers = known[quantity]
+        values[places[::-1]] = numbers[::-1]  # of several the first stays
+        return values[order] * SCALE.get(quantity, 1.0)
 
+    used = column(Quantity.MEMORY_USED)
+    total = column(Quantity.MEMORY_TOTAL)
+    total = np.where(np.isnan(total), used + column(Quantity.MEMORY_FREE), total)
+    found = list(rows)
+    gpus = [found[row] for row in order.tolist()]
     return Readings(
         at=at,
         nodes=nodes,
-        node=np.array([place[node] for node, _ in gpus], np.int32),
-        device=np.array([device for _, device in gpus], np.int16),
-        utilization=np.array(within_one(column(values[Quantity.UTILIZATION])), np.float32),
-        memory_used=np.array(column(used), np.float64),
-        memory_total=np.array(column(total, 0.0), np.float64),
-        power=np.array(column(values[Quantity.POWER]), np.float32),
-        temperature=np.array(column(values[Quantity.TEMPERATURE]), np.float32),
-        faults=(*_xids(values[Quantity.XID]), *_unwell(values[Quantity.HEALTH])),
+        node=node[order],
+        device=device[order],
+        utilization=within_one(column(Quantity.UTILIZATION)).astype(np.float32),
+        memory_used=used,
+        memory_total=np.nan_to_num(total),
+        power=column(Quantity.POWER).astype(np.float32),
+        temperature=column(Quantity.TEMPERATURE).astype(np.float32),
+        faults=tuple(_faults(gpus, column(Quantity.XID), column(Quantity.HEALTH))),
     )
 
 
-def within_one(fractions: list[float]) -> list[float]:
+def within_one(fractions: NDArray[np.float64]) -> NDArray[np.float64]:
     """Rounding may go a little over; what is far over, as 65535 for "unknown" is, was never measured."""
-    return [min(value, 1.0) if value <= 1.01 else math.nan for value in fractions]
+    return np.where(fractions <= 1.01, np.minimum(fractions, 1.0), np.nan)
 
 
-def _xids(values: Mapping[Gpu, float]) -> list[GpuFault]:
-    return [
-        GpuFault(node, device, f"Its driver reported XID {xid:.0f}.")
-        for (node, device), xid in values.items()
-        if xid > 0 and xid not in XIDS_OF_PROGRAMS
-    ]
+def _numbers(
+    found: list[Found], find: Callable[[dict[str, str]], Gpu | None], rows: dict[Gpu, int]
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """The rows of GPUs, new ones at the end, and what was measured of them."""
+    places: list[int] = []
+    numbers: list[float] = []
+    for series in found:
+        number, gpu = series.now, find(series.metric)
+        if number is not None and gpu is not None:
+            places.append(rows.setdefault(gpu, len(rows)))
+            numbers.append(number)
+    return np.array(places, np.intp), np.array(numbers, np.float64)
 
 
-def _unwell(values: Mapping[Gpu, float]) -> list[GpuFault]:
-    return [
-        GpuFault(node, device, "Its exporter says that it is not healthy.")
-        for (node, device), health in values.items()
-        if health == 0
-    ]
+def _faults(gpus: list[Gpu], xids: NDArray[np.float64], health: NDArray[np.float64]) -> Iterator[GpuFault]:
+    for row in np.flatnonzero(xids > 0).tolist():
+        if xids[row] not in XIDS_OF_PROGRAMS:
+            yield GpuFault(*gpus[row], f"Its driver reported XID {xids[row]:.0f}.")
+    for row in np.flatnonzero(health == 0).tolist():
+        yield GpuFault(*gpus[row], "Its exporter says that it is not healthy.")

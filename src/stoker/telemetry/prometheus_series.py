@@ -6,11 +6,13 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+import numpy as np
+
 from stoker.domain.errors import bad_request
 from stoker.domain.readings import Metric
 from stoker.domain.series import MOST_POINTS, GpuLine, Holding, Point, Range
-from stoker.telemetry.exporters import SCALE, Names, Quantity, Wanted
-from stoker.telemetry.holdings import Gpu, Held, Piece, held
+from stoker.telemetry.exporters import SCALE, Gpu, Names, Quantity, Wanted
+from stoker.telemetry.holdings import Held, Piece, held
 from stoker.telemetry.means import DECIMALS
 from stoker.telemetry.node_names import NodeNames
 from stoker.telemetry.prometheus import Found, Prometheus, together
@@ -99,12 +101,13 @@ class PrometheusSeries:
 
     def _known(self, answer: Iterable[Found], known: NodeNames) -> Iterator[tuple[Gpu, Found]]:
         """Each GPU once: several exporters may tell of it."""
+        find = self._names.finder(known)
         seen: set[Gpu] = set()
         for series in answer:
-            node, device = self._names.node(series.metric, known), self._names.device(series.metric)
-            if node is not None and device is not None and (node, device) not in seen:
-                seen.add((node, device))
-                yield (node, device), series
+            gpu = find(series.metric)
+            if gpu is not None and gpu not in seen:
+                seen.add(gpu)
+                yield gpu, series
 
 
 def _portions(found: Mapping[Gpu, Held], span: Range) -> Iterator[dict[Gpu, Held]]:
@@ -148,8 +151,9 @@ def _lines(metric: Metric, values: Mapping[Quantity, Values], found: Mapping[Gpu
 
 def _points(metric: Metric, gpu: Gpu, values: Mapping[Quantity, Values]) -> list[Point]:
     first = sorted(values[QUANTITIES[metric][0]].get(gpu, {}).items())
+    ats = [at for at, _ in first]
     if metric is Metric.UTILIZATION:
-        return list(zip(within_one([value for _, value in first]), (at for at, _ in first), strict=True))
+        return list(zip(within_one(np.array([value for _, value in first])).tolist(), ats, strict=True))
     if metric is not Metric.MEMORY_USED:
         return [(value, at) for at, value in first]
     free, total = (values[each].get(gpu, {}) for each in (Quantity.MEMORY_FREE, Quantity.MEMORY_TOTAL))
