@@ -53,10 +53,22 @@ BEGAN = "echo $EPOCHREALTIME"
 class Server:
     """A server in a process of its own, on a data dir of its own."""
 
+    COMMAND: tuple[str, ...] = STOKER
+
     def __init__(self, folder: Path, *options: str) -> None:
         self.data_dir = folder / "data"
         self._process = subprocess.Popen(
-            (*STOKER, "serve", "--port", "0", "--data-dir", str(self.data_dir), "--log-level", "warning", *options),
+            (
+                *self.COMMAND,
+                "serve",
+                "--port",
+                "0",
+                "--data-dir",
+                str(self.data_dir),
+                "--log-level",
+                "warning",
+                *options,
+            ),
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -91,6 +103,10 @@ class Connection:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def ask(self, method: str, path: str, body: bytes = b"") -> Any:
+        text = await self.raw(method, path, body)
+        return json.loads(text) if text.startswith((b"{", b"[")) else None
+
+    async def raw(self, method: str, path: str, body: bytes = b"") -> bytes:
         if self._streams is None:
             self._streams = await asyncio.open_connection("127.0.0.1", self._server.port)
         reader, writer = self._streams
@@ -101,7 +117,7 @@ class Connection:
         status = int(answer.split(" ", 2)[1])
         if status >= 300:
             raise RuntimeError(f"{method} {path} was answered with {status}: {text.decode()}")
-        return json.loads(text) if text.startswith((b"{", b"[")) else None
+        return text
 
     def close(self) -> None:
         if self._streams is not None:

@@ -109,6 +109,18 @@ def test_capacities_have_no_digits_that_say_nothing(lab: LensLab, size: int, sho
     assert lab.data("/api/clusters/overview")["storageStat"]["totalCapacity"] == shown
 
 
+def test_capacities_add_up_as_they_are_shown(lab: LensLab) -> None:
+    lab.publish(
+        overview=lab.overview(storage_total_bytes=1_200_270_600_000_000, storage_used_bytes=653_898_300_000_000)
+    )
+    stat = lab.data("/api/clusters/overview")["storageStat"]
+    assert (stat["totalCapacity"], stat["usedCapacity"], stat["availableCapacity"]) == (
+        "1200.271TB",
+        "653.898TB",
+        "546.373TB",
+    )
+
+
 def test_consumers_come_with_most_gpus_first(any_lab: LensLab) -> None:
     any_lab.add_cluster("moon", "kubernetes")
     any_lab.publish(consumers=[consumer("b", 8, 0.85), consumer("a", 8, None), consumer("d", 0.5)])

@@ -8,10 +8,10 @@ from msgspec import Struct
 from stoker.api.endpoint import Call, endpoint
 from stoker.api.families import LENS
 from stoker.api.lens.params import ClusterParams, HeatmapParams, PageParams
-from stoker.api.lens.words import axis_top, gigabits, source, terabytes, whole_gpus
+from stoker.api.lens.words import axis_top, capacity, gigabits, source, terabytes, whole_gpus
 from stoker.api.staleness import mark_stale
 from stoker.domain.errors import ErrorCode
-from stoker.domain.fleet import hottest, together
+from stoker.domain.fleet import Fleet, hottest, together
 from stoker.domain.live import HotGpu
 from stoker.domain.permissions import Action
 from stoker.domain.readings import Metric
@@ -113,12 +113,7 @@ async def read_overview(call: Call[ClusterParams]) -> GpuClusterOverview:
         busy_nodes=fleet.busy_nodes,
         allocation_rate=round(fleet.allocation_rate, RATE_DIGITS),
         utilization=round(fleet.utilization, RATE_DIGITS),
-        storage_stat=StorageStat(
-            terabytes(fleet.storage_total_bytes),
-            terabytes(fleet.storage_used_bytes),
-            terabytes(fleet.storage_total_bytes - fleet.storage_used_bytes),
-            round(fleet.storage_rate, RATE_DIGITS),
-        ),
+        storage_stat=_storage(fleet),
         rdma_cluster_stat=RdmaClusterStat(
             fleet.rdma_ports, fleet.rdma_active_ports, gigabits(fleet.rdma_bits_per_second)
         ),
@@ -184,6 +179,11 @@ async def read_heatmap(call: Call[HeatmapParams]) -> GpuHeatmap:
         temperature=_heatmap(3, "℃", 110, 20, top(Metric.TEMPERATURE)),
         utilization=_heatmap(1, "%", 100, 0, top(Metric.UTILIZATION), factor=100),
     )
+
+
+def _storage(fleet: Fleet) -> StorageStat:
+    total, used = terabytes(fleet.storage_total_bytes), terabytes(fleet.storage_used_bytes)
+    return StorageStat(capacity(total), capacity(used), capacity(total - used), round(fleet.storage_rate, RATE_DIGITS))
 
 
 def _heatmap(

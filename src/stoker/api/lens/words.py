@@ -66,8 +66,13 @@ def allocation(gpus: Mapping[str, int]) -> dict[str, int]:
     return {"_".join(model.split()): whole_gpus(milli) for model, milli in gpus.items()}
 
 
-def terabytes(size: int) -> str:
-    return f"{_short(size / TERA)}TB"
+def terabytes(size: int) -> float:
+    """As exactly as it is shown, so that what is shown adds up."""
+    return round(size / TERA, 3)
+
+
+def capacity(tera: float) -> str:
+    return f"{_short(tera)}TB"
 
 
 def gigabits(bits_per_second: int) -> str:

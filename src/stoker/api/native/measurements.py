@@ -93,7 +93,8 @@ async def read_measurements(call: Call[MeasureParams]) -> MeasuredView:
 
 
 def _step(start: int, end: int, points: int) -> int:
-    return max(LEAST_STEP, -((start - end) // (points * 1000)))
+    """Seconds, in whole quarters of a minute."""
+    return max(1, -((start - end) // (points * LEAST_STEP * 1000))) * LEAST_STEP
 
 
 def _check_size(measured: Measured) -> None:

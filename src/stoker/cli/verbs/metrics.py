@@ -29,10 +29,10 @@ COLUMNS = (
     Column("VALUE", "value"),
 )
 GRAPHS = (
-    ("Utilization", "utilization", percent),
-    ("Memory", "memory", percent),
-    ("Power", "power", watts),
-    ("Temperature", "temperature", degrees),
+    ("Utilization", "utilization", percent, 100.0),
+    ("Memory", "memory", percent, 100.0),
+    ("Power", "power", watts, 1.0),
+    ("Temperature", "temperature", degrees, 1.0),
 )
 
 
@@ -67,14 +67,14 @@ def _plot(measured: "Measured") -> None:
         f"a point every {measured.step_seconds} s"
     )
     shown = False
-    for title, name, show in GRAPHS:
+    for title, name, show, factor in GRAPHS:
         lines: tuple[GpuLine, ...] = getattr(measured, name)
         if lines:
             shown = True
             mean = _mean(lines)
             last = show(mean[-1][0])
             click.echo(f"\n{title}: {last} at the end, mean of {len(lines)} GPU{'s' if len(lines) > 1 else ''}")
-            _draw(mean)
+            _draw([(value * factor, at) for value, at in mean])
             _sparks(lines)
     if measured.tflops:
         shown = True
@@ -111,7 +111,7 @@ def _mean(lines: "Sequence[GpuLine]") -> "list[Point]":
 
 def _flat(measured: "Measured") -> list[dict[str, object]]:
     gpus: list[tuple[str, str, int | None, Sequence[Point]]] = [
-        (name, line.node, line.device, line.points) for _, name, _ in GRAPHS for line in getattr(measured, name)
+        (name, line.node, line.device, line.points) for _, name, _, _ in GRAPHS for line in getattr(measured, name)
     ]
     return [
         {"metric": metric, "node": node, "device": device, "at": at, "value": value}

@@ -1,0 +1,118 @@
+"""The nine operations of the monitoring API, each beside a bare answer of the same size from the same server.
+
+The machine is shared, so what counts is the ratio: both are asked in turns over the same connections.
+"""
+
+import asyncio
+import contextlib
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.start import judged
+from bench.workloads import Connection, Server
+
+CLIENTS = 8
+TURN_SECONDS = 0.5
+TURNS = 6
+SETTLE_SECONDS = 25
+SMALL = ("--demo", "--demo-days", "5")
+LARGE = ("--demo", "--demo-days", "1", "--demo-gpus", "100000")
+LEAST = {"overview": 0.3, "consumers": 0.3, "gpuHeatmap": 0.3, "workloadMetadata": 0.3}
+LEAST |= {"workloads": 0.25, "detail": 0.25, "hierarchy": 0.25}
+MOST_MS = {"metrics": 30.0, "trainingPerformance": 30.0, "metrics, closed hours": 100.0}
+
+
+class BareServer(Server):
+    """The server of `bench.bare`."""
+
+    COMMAND = (sys.executable, "-m", "bench.bare")
+
+
+def small() -> Iterator[str]:
+    """throughput against a bare answer of the same size, and p99, on a simulated cluster of about 1,024 GPUs"""
+    yield from _measured(SMALL)
+
+
+def large() -> Iterator[str]:
+    """the same on 100,000 GPUs"""
+    yield from _measured(LARGE)
+
+
+def _measured(options: tuple[str, ...]) -> Iterator[str]:
+    with (
+        tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder,
+        contextlib.closing(BareServer(Path(folder), *options)) as server,
+    ):
+        time.sleep(SETTLE_SECONDS)
+        yield from asyncio.run(_all(server))
+        yield f"memory of the server: {server.megabytes:.0f} MB"
+
+
+async def _all(server: Server) -> list[str]:
+    lines = []
+    connections = [Connection(server) for _ in range(CLIENTS)]
+    try:
+        for name, path in (await _paths(connections[0])).items():
+            size = len(await connections[0].raw("GET", path))
+            rates, bares, waits = [], [], []
+            for _ in range(TURNS):
+                rate, took = await _turn(connections, path)
+                rates.append(rate)
+                waits += took
+                bares.append((await _turn(connections, f"/api/workloads/bare/{size}"))[0])
+            lines.append(_line(name, size, statistics.median(rates), statistics.median(bares), waits))
+    finally:
+        for connection in connections:
+            connection.close()
+    return lines
+
+
+async def _paths(connection: Connection) -> dict[str, str]:
+    """Every operation, aimed at a running workload of several GPUs."""
+    consumers = (await connection.ask("GET", "/api/clusters/consumers?pageSize=50"))["data"]["data"]
+    uid = consumers[len(consumers) // 2]["uid"]
+    now = int(time.time())
+    open_hour = now // 3600 * 3600
+    return {
+        "overview": "/api/clusters/overview",
+        "consumers": "/api/clusters/consumers",
+        "gpuHeatmap": "/api/clusters/gpuHeatmap",
+        "workloadMetadata": "/api/workloadMetadata",
+        "workloads": "/api/workloads",
+        "detail": f"/api/workloads/{uid}",
+        "hierarchy": f"/api/workloads/{uid}/hierarchy",
+        "metrics": f"/api/workloads/{uid}/metrics?start={open_hour}&end={max(now, open_hour + 60)}&step=60",
+        "metrics, closed hours": f"/api/workloads/{uid}/metrics?start={open_hour - 7200}&end={open_hour}&step=60",
+        "trainingPerformance": f"/api/workloads/{uid}/trainingPerformance?start={(now - 600) * 1000}&end={now * 1000}",
+    }
+
+
+async def _turn(connections: list[Connection], path: str) -> tuple[float, list[float]]:
+    """Answers a second, and how long each took."""
+    took: list[float] = []
+    end = time.perf_counter() + TURN_SECONDS
+
+    async def ask(connection: Connection) -> None:
+        while (began := time.perf_counter()) < end:
+            await connection.raw("GET", path)
+            took.append(time.perf_counter() - began)
+
+    began = time.perf_counter()
+    await asyncio.gather(*(ask(connection) for connection in connections))
+    return len(took) / (time.perf_counter() - began), took
+
+
+def _line(name: str, size: int, rate: float, bare: float, waits: list[float]) -> str:
+    p99 = statistics.quantiles(waits, n=100)[98] * 1000 if len(waits) > 1 else waits[0] * 1000
+    ratio = rate / bare
+    text = f"{name}: {rate:.0f}/s, {ratio:.2f} of a bare answer of {size} bytes ({bare:.0f}/s), p99 {p99:.1f} ms"
+    if name in LEAST:
+        return f"{text} (at least {LEAST[name]:g}: {'kept' if ratio >= LEAST[name] else 'BROKEN'})"
+    return text + judged(p99, MOST_MS[name])
+
+
+BENCHES = (small, large)
