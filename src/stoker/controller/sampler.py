@@ -94,7 +94,15 @@ class Sampler:
                 await asyncio.to_thread(self._view.read, readings)
             elif self._age_ms() > max(KEPT_SECONDS * 1000, 2 * self._period_ms):
                 await asyncio.to_thread(self._view.read, None)
-            await self._publish(keep_at if readings is not None else None)
+            await self._publish(keep_at if readings is not None and self._has_room() else None)
+
+    def _has_room(self) -> bool:
+        """A disk that runs full is left to what matters more."""
+        try:
+            self._store.check_room()
+        except StokerError:
+            return False
+        return True
 
     async def _ask(self) -> Readings | None:
         """The readings of now; None when the source has none. It is never asked twice at once."""

@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import pytest
 from tests.conftest import LoopRun
 from tests.engine.sampling.conftest import CLUSTER, Told, gpu_node
 
 from stoker.controller.news import News
 from stoker.controller.sampler import Sampler
 from stoker.domain.clock import SystemClock
+from stoker.domain.errors import ErrorCode, StokerError
 from stoker.domain.live import GpuColumns, NodeNow, Overview, Part
 from stoker.domain.node import Node
 from stoker.store import live_views, nodes, samples
@@ -186,3 +188,19 @@ def test_a_part_that_has_not_changed_is_not_published_again(file: Store, loop_ru
     versions = [loop_run(file.peek(lambda tx, p=part: live_views.version(tx, CLUSTER, p))) for part in Part]
     assert versions[0] > 3
     assert max(versions[1:]) <= 3
+
+
+def test_on_a_disk_that_runs_full_readings_are_shown_and_not_kept(
+    file: Store, loop_run: LoopRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full() -> None:
+        raise StokerError(ErrorCode.BACKEND_DOWN, "There is no room.")
+
+    monkeypatch.setattr(file, "check_room", full)
+
+    async def story(lab: Lab) -> None:
+        first = await lab.until(lambda now: not now.source.stale)
+        await lab.until(lambda now: now.at > first.at + 300)
+        assert await lab.ticks() == []
+
+    play(file, loop_run, story)
