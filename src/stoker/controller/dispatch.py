@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from stoker.controller.settle import State
 from stoker.domain.lifecycle import Change, Placed, transition
-from stoker.domain.names import Randomness, new_uuid
+from stoker.domain.names import Randomness, ordered_uuid
 from stoker.domain.node import Node
 from stoker.domain.placement import free_devices
 from stoker.domain.resources import MILLI, Resources
@@ -108,7 +108,7 @@ def _pods(
 ) -> list[Pod]:
     return [
         Pod(
-            uid=new_uuid(randomness),
+            uid=ordered_uuid(at, randomness),
             workload_uid=workload.uid,
             name=pod_name(workload, rank),
             attempt=workload.attempt,
@@ -141,7 +141,7 @@ def succeed(
     """Pods of the present revision in the places of older ones; each holds its GPUs once the older one has gone."""
     made = [
         Pod(
-            uid=new_uuid(randomness),
+            uid=ordered_uuid(at, randomness),
             workload_uid=workload.uid,
             name=pod_name(workload, old.rank),
             attempt=workload.attempt,

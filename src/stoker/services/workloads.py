@@ -21,7 +21,7 @@ from stoker.domain.lifecycle import (
     transition,
 )
 from stoker.domain.listing import Listing, Window, WorkloadQuery
-from stoker.domain.names import check_slug, new_uuid
+from stoker.domain.names import check_slug, ordered_uuid
 from stoker.domain.permissions import Action, Actor, Target
 from stoker.domain.workload import Condition, ConditionType, Phase, Pod, Spec, Workload
 from stoker.scheduler import on_borrowed_room
@@ -287,7 +287,7 @@ class Workloads:
             _depend(transaction, actor, ref)
         now = self._context.clock.now()
         return Workload(
-            uid=new_uuid(self._context.randomness),
+            uid=ordered_uuid(now, self._context.randomness),
             slug=self._slug(transaction, new.name),
             name=new.name,
             description=new.description,

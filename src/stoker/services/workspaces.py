@@ -123,7 +123,7 @@ class Workspaces:
         def change(transaction: Transaction) -> None:
             workspace = visible(transaction, actor, name)
             authorise(actor, Action.WORKSPACE_DELETE, Target(workspace_id=workspace.id))
-            if live := workloads.live_in(transaction, workspace.id):
+            if live := workloads.live_in(transaction, workspace.cluster_id, workspace.id):
                 message = f'Workspace "{name}" still has workloads that have not ended ({live}). Stop them first.'
                 raise StokerError(ErrorCode.STATE_FORBIDS, message)
             workspaces.delete(transaction, workspace.id)

@@ -6,6 +6,7 @@ still be stopped and deleted, and made again once there is room. On a small disk
 
 import contextlib
 import os
+import time
 from pathlib import Path
 
 from stoker.domain.errors import ErrorCode, StokerError
@@ -15,6 +16,7 @@ MIB = 2**20
 LOW_SHARE = 10
 RESERVE_SHARE = 20
 AT_ONCE_BYTES = 8 * MIB
+MOMENT_SECONDS = 0.02
 
 
 class Disk:
@@ -25,14 +27,19 @@ class Disk:
         self.low_bytes = min(low_bytes, size // LOW_SHARE)
         self._reserve_bytes = min(reserve_bytes, size // RESERVE_SHARE)
         self._held = self._reserve.exists()
+        self._free, self._asked_at = 0, -MOMENT_SECONDS
 
     @property
     def _reserve(self) -> Path:
         return self.folder / RESERVE
 
     def free(self) -> int:
-        found = os.statvfs(self.folder)
-        return found.f_bavail * found.f_frsize
+        """As the system said at most a moment ago."""
+        now = time.monotonic()
+        if now >= self._asked_at + MOMENT_SECONDS:
+            found = os.statvfs(self.folder)
+            self._free, self._asked_at = found.f_bavail * found.f_frsize, now
+        return self._free
 
     def check_room(self) -> None:
         """Refuse when there is too little for anything new."""

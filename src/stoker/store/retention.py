@@ -49,7 +49,11 @@ WHERE id IN (SELECT id FROM sample_segment WHERE hour_at < :before LIMIT :limit)
 """,
     "change": """
 DELETE FROM change
-WHERE seq IN (SELECT seq FROM change WHERE at < :before LIMIT :limit)
+WHERE seq IN (
+    SELECT seq
+    FROM (SELECT seq, at FROM change ORDER BY seq LIMIT :limit) AS oldest
+    WHERE at < :before
+)
 """,
     "idempotency": """
 DELETE FROM idempotency

@@ -28,6 +28,9 @@ READERS = 4
 BATCH = 256
 BATCH_SECONDS = 0.02
 BUSY_MS = 10_000
+CACHE_KIB = 64 * 1024
+CHECKPOINT_PAGES = 4_000
+"""The writer keeps what it changes often in memory, and moves it from the log to the file in larger portions."""
 START_BYTES = 2**20
 """What opening the database may need."""
 FAILURES = {
@@ -112,6 +115,8 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+    connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
     connection.create_function("make_month", 1, lambda at: at)
     return connection
 

@@ -30,7 +30,8 @@ TAKEN = "SELECT 1 FROM workload WHERE slug = :slug"
 LIVE_IN = """
 SELECT COUNT(*)
 FROM workload
-WHERE workspace_id = :workspace_id
+WHERE cluster_id = :cluster_id
+  AND workspace_id = :workspace_id
   AND ended_at IS NULL
 """
 WAIT = """
@@ -99,7 +100,29 @@ INSERT INTO workload_label (workload_uid, kind, key, value)
 VALUES (:workload_uid, :kind, :key, :value)
 """
 
-FIELDS = tuple(name for name in Workload.__struct_fields__ if name not in {"version", "waiting"})
+CHANGING = (
+    "phase",
+    "attempt",
+    "message",
+    "phase_at",
+    "started_at",
+    "ended_at",
+    "running_since",
+    "ran_ms",
+    "requeued",
+    "not_before",
+    "then",
+    "retries",
+    "revision",
+    "spec",
+    "priority",
+    "preemptible",
+    "timeout_seconds",
+    "max_retry",
+    "description",
+    "deleted_at",
+)
+"""What of a workload is ever different from what it was."""
 
 _spec = msgspec.json.Decoder(Spec)
 _encode = msgspec.json.Encoder().encode
@@ -183,9 +206,9 @@ def phase_of(transaction: Transaction, ref: str) -> tuple[str, Phase]:
     return (row[0], Phase(row[1])) if row else (ref, Phase.FAILED)
 
 
-def live_in(transaction: Transaction, workspace_id: int) -> int:
-    """How many workloads of a workspace have not ended."""
-    row = transaction.one(LIVE_IN, {"workspace_id": workspace_id})
+def live_in(transaction: Transaction, cluster_id: str, workspace_id: int) -> int:
+    """How many workloads of a workspace, which belongs to the cluster, have not ended."""
+    row = transaction.one(LIVE_IN, {"cluster_id": cluster_id, "workspace_id": workspace_id})
     return row[0] if row else 0
 
 
@@ -232,7 +255,7 @@ def _replace(transaction: Transaction, changes: Sequence[tuple[Workload, Change]
         after = change.workload
         different = tuple(
             name
-            for name in FIELDS
+            for name in CHANGING
             if (value := getattr(after, name)) is not (old := getattr(before, name)) and value != old
         )
         columns = {column: value for name in different for column, value in _columns(after, name)}
@@ -313,9 +336,16 @@ def _columns(workload: Workload, field: str) -> Iterator[tuple[str, object]]:
 
 def params(workload: Workload) -> dict[str, object]:
     """Every column of a new workload."""
-    columns = {column: value for field in FIELDS for column, value in _columns(workload, field)}
-    return columns | {
-        "version": workload.version,
+    spec = workload.spec
+    return {
+        **structs.asdict(workload),
+        **structs.asdict(spec.resources),
+        "spec": _encode(spec).decode(),
+        "replicas": spec.replicas,
+        "preemptible": int(workload.preemptible),
+        "requeued": int(workload.requeued),
+        "then_phase": workload.then,
         "folded_name": f"{workload.name}\n{workload.slug}".casefold(),
+        "folded_description": workload.description.casefold(),
         "folded_user": workload.user_name.casefold(),
     }
