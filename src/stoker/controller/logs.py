@@ -106,10 +106,11 @@ class LogCollector:
 
     async def _tail(self, pod_uid: str) -> _Tail | None:
         if pod_uid not in self._tails:
-            pod = await self._store.peek(lambda tx: pods.get(tx, pod_uid))
+            pod, position = await self._store.peek(
+                lambda tx: (pods.get(tx, pod_uid), log_chunks.collected_up_to(tx, pod_uid))
+            )
             if pod is None:
                 return None
-            position = await self._store.peek(lambda tx: log_chunks.collected_up_to(tx, pod_uid))
             self._tails.setdefault(pod_uid, _Tail(pod, position))
         return self._tails[pod_uid]
 

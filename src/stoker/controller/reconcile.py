@@ -215,8 +215,8 @@ class Reconciler:
             raise
         failpoint("controller.applied")
         self._started[workload.uid] = version
-        left = [pod for pod in state.pods if not pod.phase.ended and pod.uid not in version[2] | self.had]
-        never = [pod for pod in left if not await self._engine_has(pod)]
+        others = [pod for pod in state.pods if not pod.phase.ended and pod.uid not in version[2]]
+        never = [pod for pod in others if pod.uid not in self.had and not await self._engine_has(pod)]
         return await self._miss(workload, never, "it was replaced before it began")
 
     async def _nodes_of(self, wanted: Iterable[Pod]) -> Mapping[str, Node]:

@@ -46,6 +46,7 @@ class TrainingCollector:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._pods: dict[str, _Reading] = {}
+        self._unwritten: dict[str, _Reading] = {}
         self._due = asyncio.Event()
         self._writing = asyncio.Lock()
 
@@ -78,6 +79,7 @@ class TrainingCollector:
         reading.position = new[-1].position
         if found:
             reading.found += found
+            self._unwritten[pod.uid] = reading
             self._due.set()
             if len(reading.found) > MOST_HELD:
                 await self.flush()
@@ -85,7 +87,7 @@ class TrainingCollector:
     async def flush(self) -> None:
         """Write everything that was found; when this returns it is durable."""
         async with self._writing:
-            waiting = [each for each in self._pods.values() if each.found]
+            waiting = list(self._unwritten.values())
             for first in range(0, len(waiting), PODS_AT_ONCE):
                 await self._write(waiting[first : first + PODS_AT_ONCE])
 
@@ -102,6 +104,7 @@ class TrainingCollector:
         ]
         for reading in readings:
             reading.found = []
+            del self._unwritten[reading.pod.uid]
         writing = asyncio.ensure_future(self._store.write(lambda tx: training.add(tx, batches)))
         try:
             await asyncio.shield(writing)
@@ -110,3 +113,4 @@ class TrainingCollector:
             if writing.cancelled() or writing.exception() is not None:
                 for reading, found in zip(readings, taken, strict=True):
                     reading.found[:0] = found
+                    self._unwritten[reading.pod.uid] = reading
