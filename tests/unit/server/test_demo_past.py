@@ -128,13 +128,12 @@ def test_quota_is_kept_by_all_who_may_not_borrow(jobs: list[Job]) -> None:
             moves[job.workspace].append((NOW if end is None else end.at, 0, -gpu, True))
     for name, changes in moves.items():
         used, quota = 0, quotas[name]
-        by_moment = defaultdict(list)
-        for at, begins, gpu, free in sorted(changes):
-            used += gpu
-            by_moment[at].append((used, begins and not free))
-        for after in by_moment.values():
-            if quota is not None and any(bound for _, bound in after):
-                assert after[-1][0] <= quota
+        for _, together in itertools.groupby(sorted(changes), key=lambda change: change[0]):
+            moments = list(together)
+            bound = sum(gpu for _, _, gpu, free in moments if not free)
+            left = used + sum(gpu for _, begins, gpu, _ in moments if not begins)
+            assert quota is None or not bound or left + bound <= quota
+            used += sum(gpu for _, _, gpu, _ in moments)
 
 
 def test_nothing_runs_on_what_is_broken(jobs: list[Job]) -> None:

@@ -164,20 +164,26 @@ class Past:
 
     def _serve(self, name: str, at: int) -> None:
         """Start what can start, nothing past a higher priority that cannot."""
-        quota = self._world.workspaces[name].quota.gpu_milli
         least = 0
         for job in list(self._queues[name]):
             workload = job.workload
             if workload.priority < least or (workload.not_before or 0) > at:
                 continue
-            within = quota is None or (self._used[name] + job.gpus) * MILLI <= quota or workload.preemptible
-            seats = self._rooms.seats(workload.spec.resources, workload.spec.replicas) if within else None
+            seats = self._found(job, workload.spec.replicas)
             if seats is None:
                 least = workload.priority
                 continue
             self._queues[name].remove(job)
             job.go_through(Placed(at))
             self._seat(job, range(workload.spec.replicas), seats, at)
+
+    def _found(self, job: Job, replicas: int) -> list[Seat] | None:
+        """Room for so many of its pods, inside the quota unless it may borrow."""
+        each, quota = job.workload.spec.resources, self._world.workspaces[job.workspace].quota.gpu_milli
+        wanted = self._used[job.workspace] * MILLI + each.gpu_milli * replicas
+        if quota is not None and wanted > quota and not job.workload.preemptible:
+            return None
+        return self._rooms.seats(each, replicas)
 
     def _seat(self, job: Job, ranks: Iterable[int], seats: Sequence[Seat], at: int) -> None:
         """Give ranks their places, and see when they will be up and when they will end."""
@@ -276,7 +282,7 @@ class Past:
         for uid, job in list(self._short.items()):
             there = {pod.place.rank for pod in job.alive}
             missing = [rank for rank in range(job.workload.spec.replicas) if rank not in there]
-            seats = self._rooms.seats(job.workload.spec.resources, len(missing))
+            seats = self._found(job, len(missing))
             if seats is not None:
                 del self._short[uid]
                 self._seat(job, missing, seats, at)
