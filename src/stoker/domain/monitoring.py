@@ -40,6 +40,11 @@ class WatchedQuery(Struct, frozen=True, kw_only=True):
     sort: WatchedSort = WatchedSort.STARTED
     descending: bool = True
 
+    @property
+    def filters(self) -> bool:
+        """Whether something is left out."""
+        return bool(self.text or self.kind or self.namespace or self.phases or self.cluster)
+
 
 class Facets(Struct, frozen=True):
     """What the workloads that there are can be told apart by; sorted."""

@@ -14,6 +14,8 @@ from stoker.store import clusters, monitoring, pods
 from stoker.store.base import Transaction
 
 POD = "Pod"
+SHORT = 100
+"""Items of a list that are looked up without a thread."""
 
 
 class WatchedDetail(Struct, frozen=True):
@@ -31,9 +33,8 @@ class Monitoring:
         def read(transaction: Transaction) -> Listing[Watched]:
             return monitoring.browse(transaction, query, cluster_id(transaction, query.cluster), window)
 
-        if query.text:
-            return await self._context.store.read(read)
-        return await self._context.store.peek(read)
+        short = window.limit <= SHORT and window.offset <= SHORT and not query.filters
+        return await (self._context.store.peek(read) if short else self._context.store.read(read))
 
     async def find(self, ref: str, cluster: str = "") -> WatchedDetail | None:
         """A workload by uid or slug; None when it is absent, deleted, or on another cluster."""

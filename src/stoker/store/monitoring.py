@@ -194,7 +194,7 @@ def _counted(transaction: Transaction, query: WatchedQuery, cluster_id: str, par
 
 def _is_rare(transaction: Transaction, query: WatchedQuery, total: int, window: Window) -> bool:
     """Whether sorting everything that is asked for touches fewer rows than walking past what is not."""
-    if not (query.text or query.kind or query.namespace or query.phases or query.cluster):
+    if not query.filters:
         return False
     return total * total <= _number(transaction, COUNTED, {}) * (window.offset + window.limit)
 
