@@ -1,5 +1,6 @@
 """Where a request comes from, and who sends it: addresses, bearer credentials, cookies and CSRF."""
 
+import functools
 import hmac
 import ipaddress
 import re
@@ -106,6 +107,7 @@ def _is_address(text: str) -> bool:
     return True
 
 
+@functools.lru_cache(256)
 def _is_loopback(address: str) -> bool:
     try:
         found = ipaddress.ip_address(address)

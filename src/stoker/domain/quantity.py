@@ -1,5 +1,6 @@
 """Kubernetes quantities, exact: whole numbers and fractions only, rounded up at the very end."""
 
+import functools
 import json
 import math
 import re
@@ -9,6 +10,8 @@ from stoker.domain.errors import StokerError, bad_request
 
 LARGEST = 2**63 - 1
 LONGEST = 64
+REMEMBERED = 4096
+"""Workloads ask for the same few amounts again and again."""
 
 _BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60}
 _DECIMAL = {"": 0, "n": -9, "u": -6, "m": -3, "k": 3, "K": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -23,6 +26,7 @@ _MEMORY_USE = 'Use a number with Ki, Mi, Gi, Ti or K, M, G, T, for example "256G
 _COUNT_USE = 'Use a number such as "2", "0.5" or "500m".'
 
 
+@functools.lru_cache(REMEMBERED)
 def milli(text: str, field: str) -> int:
     """CPUs or GPUs in thousandths; anything finer is rounded up."""
     value = math.ceil(_parse(text, field, _COUNT_USE) * 1000)
@@ -31,6 +35,7 @@ def milli(text: str, field: str) -> int:
     return value
 
 
+@functools.lru_cache(REMEMBERED)
 def bytes_of(text: str, field: str) -> int:
     """Memory in bytes; a part of a byte is rounded up."""
     value = math.ceil(_parse(text, field, _MEMORY_USE))
