@@ -100,8 +100,8 @@ class Rollup:
         return Hour(
             at,
             [there[gpu].model for gpu in gpus],
-            _spans(mine, SpanState.PRESENT, place),
-            _spans(mine, SpanState.FAULTY, place),
+            _spans(mine, {SpanState.PRESENT}, place),
+            _spans(mine, {SpanState.FAULTY, SpanState.REPORTED}, place),
             [
                 Hold(
                     place[gpu],
@@ -127,9 +127,9 @@ class Rollup:
         usage.closed(transaction, self._cluster_id, hour.hour, now)
 
 
-def _spans(spans: Sequence[Span], state: SpanState, place: dict[tuple[str, int], int]) -> list[GpuSpan]:
+def _spans(spans: Sequence[Span], states: set[SpanState], place: dict[tuple[str, int], int]) -> list[GpuSpan]:
     return [
         GpuSpan(place[span.node, span.device], span.from_at, span.to_at)
         for span in spans
-        if span.state is state and (span.node, span.device) in place
+        if span.state in states and (span.node, span.device) in place
     ]

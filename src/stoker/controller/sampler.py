@@ -18,8 +18,8 @@ from stoker.domain.clock import Clock
 from stoker.domain.errors import StokerError
 from stoker.domain.live import Part, SourceState
 from stoker.domain.node import Node
-from stoker.domain.readings import Readings, Source
-from stoker.store import holders, live_views, nodes, samples
+from stoker.domain.readings import GpuFault, Readings, Source
+from stoker.store import gpu_spans, holders, live_views, nodes, samples
 from stoker.store.base import Store, Transaction
 from stoker.store.holders import Holder
 from stoker.telemetry.view import LiveView
@@ -59,6 +59,7 @@ class Sampler:
         self._state = SourceState(source.name, None, stale=True, message="It has not been read yet.")
         self._roster: tuple[bytes, int] = (b"", 0)
         self._published: Mapping[Part, bytes] = {}
+        self._faults: tuple[GpuFault, ...] | None = None
 
     async def run(self) -> None:
         try:
@@ -92,9 +93,17 @@ class Sampler:
         async with self._turn:
             if readings is not None:
                 await asyncio.to_thread(self._view.read, readings)
+                await self._note_faults(readings)
             elif self._age_ms() > max(KEPT_SECONDS * 1000, 2 * self._period_ms):
                 await asyncio.to_thread(self._view.read, None)
             await self._publish(keep_at if readings is not None and self._has_room() else None)
+
+    async def _note_faults(self, readings: Readings) -> None:
+        """What GPUs say of themselves counts from the reading that said it."""
+        if readings.faults != self._faults:
+            now = self._clock.now()
+            await self._store.write(lambda tx: gpu_spans.report(tx, self._cluster_id, readings.faults, now))
+            self._faults = readings.faults
 
     def _has_room(self) -> bool:
         """A disk that runs full is left to what matters more."""

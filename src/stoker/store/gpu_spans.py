@@ -6,13 +6,22 @@ from enum import StrEnum
 from msgspec import Struct
 
 from stoker.domain.node import Node
+from stoker.domain.readings import GpuFault
 from stoker.store.base import Transaction
 
 OPEN = """
-SELECT device, state, from_at, model, memory_bytes, message
+SELECT device, state, model, memory_bytes, message
 FROM gpu_span
 WHERE cluster_id = :cluster_id
   AND node = :node
+  AND state <> 'reported'
+  AND to_at IS NULL
+"""
+REPORTED = """
+SELECT node, device, message
+FROM gpu_span
+WHERE cluster_id = :cluster_id
+  AND state = 'reported'
   AND to_at IS NULL
 """
 ADD = """
@@ -50,8 +59,11 @@ NOT_READY = "The node is not ready."
 
 
 class SpanState(StrEnum):
+    """REPORTED is faulty too: the GPU says so itself, while its node looks well."""
+
     PRESENT = "present"
     FAULTY = "faulty"
+    REPORTED = "reported"
 
 
 class Span(Struct, frozen=True):
@@ -72,7 +84,7 @@ def observe(transaction: Transaction, cluster_id: str, nodes: Iterable[Node], at
     over: list[dict[str, object]] = []
     for node in nodes:
         key = {"cluster_id": cluster_id, "node": node.name}
-        known = {(row[0], row[1]): (row[3], row[4], row[5]) for row in transaction.all(OPEN, key)}
+        known = {(row[0], row[1]): (row[2], row[3], row[4]) for row in transaction.all(OPEN, key)}
         wanted = _wanted(node)
         for (device, state), facts in known.items():
             if wanted.get((device, state)) != facts:
@@ -84,6 +96,26 @@ def observe(transaction: Transaction, cluster_id: str, nodes: Iterable[Node], at
                 begun.append({**place, "model": model, "memory_bytes": memory, "message": message})
     transaction.many(END, over)
     transaction.many(ADD, begun)
+
+
+def report(transaction: Transaction, cluster_id: str, faults: Iterable[GpuFault], at: int) -> None:
+    """These GPUs, and no others, say of themselves that they are faulty."""
+    key = {"cluster_id": cluster_id, "state": SpanState.REPORTED, "at": at}
+    wanted = {(fault.node, fault.device): fault.message for fault in faults}
+    known = {(row[0], row[1]): row[2] for row in transaction.all(REPORTED, {"cluster_id": cluster_id})}
+    transaction.many(
+        END,
+        [{**key, "node": node, "device": device} for node, device in known if (node, device) not in wanted],
+    )
+    facts = {"model": "", "memory_bytes": 0}
+    transaction.many(
+        ADD,
+        [
+            {**key, **facts, "node": node, "device": device, "message": message}
+            for (node, device), message in wanted.items()
+            if (node, device) not in known
+        ],
+    )
 
 
 def leave(transaction: Transaction, cluster_id: str, nodes: Iterable[str], at: int) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 from tests.conftest import LoopRun
 
 from stoker.domain.node import Device, Node
+from stoker.domain.readings import GpuFault
 from stoker.domain.usage import GPU_HOUR, HOUR_MS, Account, ClusterHour, Entry, Levels, Payer, WorkloadHour
 from stoker.store import gpu_spans, usage
 from stoker.store.base import Store, Transaction
@@ -139,3 +140,21 @@ def test_spans_follow_what_nodes_look_like(store: Store, loop_run: LoopRun) -> N
         Span("n1", 0, SpanState.PRESENT, 100, 500, "H100", 80),
     ]
     assert [span.state for span in spans(320, 400)] == [SpanState.PRESENT]
+
+
+def test_a_fault_that_a_gpu_reports_lasts_until_it_is_no_longer_reported(store: Store, loop_run: LoopRun) -> None:
+    def report(at: int, *devices: int) -> None:
+        faults = [GpuFault("n1", device, "XID 79") for device in devices]
+        loop_run(store.write(lambda tx: gpu_spans.report(tx, CLUSTER, faults, at)))
+
+    node = Node("n1", 1000, 1, (Device(0, "u0", "H100", 80),))
+    loop_run(store.write(lambda tx: gpu_spans.observe(tx, CLUSTER, [node], 100)))
+    report(200, 0)
+    loop_run(store.write(lambda tx: gpu_spans.observe(tx, CLUSTER, [node], 250)))
+    report(300, 0)
+    report(400)
+    spans = loop_run(store.read(lambda tx: gpu_spans.during(tx, CLUSTER, 0, 1000)))
+    assert [(span.state, span.from_at, span.to_at) for span in spans] == [
+        (SpanState.PRESENT, 100, 1000),
+        (SpanState.REPORTED, 200, 400),
+    ]
