@@ -3,11 +3,16 @@
 import csv
 import io
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from tests.unit.cli.conftest import RunStoker
-from tests.unit.cli.fake import SAFE, FakeServer, detail, page
+from tests.unit.cli.fake import SAFE, FakeServer, detail, page, problem
+
+from stoker.cli.verbs import top
+from stoker.client import Stoker
 
 A = "train-b2c4d"
 AT = "2026-01-15T10:30:00.000Z"
@@ -196,6 +201,23 @@ def test_top_in_a_pipe_prints_once(stoker: RunStoker) -> None:
     assert " ".join(text[4].split()) == f"{A} vision demo 8 50% ▅ 25% 5.2 kW 2h"
     assert len(fake.asked_for("GET", "/api/stoker/v1/consumers")) == 1
     assert json.loads(stoker("top", "--json", server=fake).stdout)["items"][0]["workloadId"] == A
+
+
+def test_top_goes_on_while_the_server_is_away(home: Path) -> None:
+    fake = server(consumers=page(consumer()))
+    first: Any = fake.answers["GET /overview"]
+    away = (503, problem("backend_down", "The database cannot be used."))
+    fake.answers["GET /overview"] = [first, away, away, away, away, first]
+    look = top.Look(Stoker("http://127.0.0.1:1", "x", transport=fake.transport), "", 10)
+    look.again()
+    assert top.renewed(look) == "The database cannot be used. This is of 10:30:00 UTC."
+    console = Console(record=True, width=160, file=io.StringIO())
+    console.print(top.page(look, "The database cannot be used."))
+    drawn = console.export_text()
+    assert "The database cannot be used." in drawn
+    assert A in drawn
+    assert top.renewed(look) == ""
+    assert look.spark("u1") == "▅▅"
 
 
 def test_metrics_are_plotted(stoker: RunStoker) -> None:

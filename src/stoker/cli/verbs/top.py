@@ -122,21 +122,36 @@ def _warn(look: Look) -> None:
 
 
 def _watch(look: Look, every: float) -> None:
-    """Until Ctrl-C."""
+    """Until Ctrl-C. A server that does not answer is asked again, and what was seen last stays."""
     from rich.console import Console
     from rich.live import Live
 
+    trouble = ""
     with Live(console=Console(highlight=False), auto_refresh=False, screen=True) as live:
         while True:
-            live.update(_page(look), refresh=True)
+            live.update(page(look, trouble), refresh=True)
             time.sleep(every)
-            look.again()
+            trouble = renewed(look)
 
 
-def _page(look: Look) -> "Group":
+def renewed(look: Look) -> str:
+    """Look again; what is in the way, when that may pass."""
+    from stoker.domain.errors import ErrorCode, StokerError
+
+    try:
+        look.again()
+    except StokerError as error:
+        if error.code not in {ErrorCode.BACKEND_DOWN, ErrorCode.TOO_MANY_REQUESTS, ErrorCode.INTERNAL}:
+            raise
+        return f"{printable(error.message)} This is of {look.overview.at:%H:%M:%S} UTC."
+    return ""
+
+
+def page(look: Look, trouble: str) -> "Group":
+    """What is drawn: what is not as it seems, the fleet, and who uses it."""
     from rich.console import Group
     from rich.text import Text
 
-    old = [Text(line, style="bold red") for line in warnings(look.overview)]
+    warned = [Text(line, style="bold red") for line in (*([trouble] if trouble else []), *warnings(look.overview))]
     head = [Text(line) for line in look.head()]
-    return Group(*old, *head, Text(""), drawn(TITLES, look.rows()))
+    return Group(*warned, *head, Text(""), drawn(TITLES, look.rows()))
