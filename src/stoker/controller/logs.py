@@ -129,6 +129,8 @@ class LogCollector:
             except StokerError as error:
                 if error.code is not ErrorCode.NOT_FOUND:
                     raise
+                if not tail.lines:  # let go of, and told of once more
+                    self._tails.pop(tail.pod.uid, None)
                 return
             if not found:
                 return
