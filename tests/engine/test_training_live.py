@@ -1,6 +1,7 @@
 """Real jobs on the local engine: what they print and what they report becomes training metrics, also over a crash."""
 
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,7 @@ def expected(count: int) -> list[tuple[int, float]]:
 
 
 def test_a_job_that_runs_shows_the_loss_it_prints(tmp_path: Path) -> None:
-    with LiveServer(tmp_path / "data").start() as server:
-        client = server.client()
+    with LiveServer(tmp_path / "data").start() as server, closing(server.client()) as client:
         job = client.create(printing(1, 6, "go"))
         found = until(lambda: curves(client, job), lambda seen: len(seen.get("loss", [])) == 5)
         assert found["loss"] == expected(5)
@@ -39,26 +39,24 @@ def test_a_job_that_runs_shows_the_loss_it_prints(tmp_path: Path) -> None:
         assert client.workload(job)["phase"] in {"Pending", "Running"}
         client.send("POST", f"/api/custom/workloads/{job}/stop")
         client.end(job)
-        client.close()
 
 
 @pytest.mark.slow
 def test_a_server_that_is_killed_neither_loses_nor_doubles_a_point(tmp_path: Path, shared_folder: Path) -> None:
-    with LiveServer(tmp_path / "data") as server:
-        server.start()
-        client = server.client()
+    with LiveServer(tmp_path / "data").start() as server, closing(server.client()) as client:
         gates = [shared_folder / f"gate{number}" for number in range(3)]
         script = "".join(printing(1 + 50 * n, 51 + 50 * n, str(gate)) for n, gate in enumerate(gates))
         job = client.create(script)
         for number, gate in enumerate(gates):
             count = 50 * (number + 1)
-            until(lambda: curves(client, job), lambda seen, n=count: len(seen.get("loss", [])) >= n)
+            seen = until(lambda: curves(client, job), lambda seen, n=count: len(seen.get("loss", [])) >= n, 60.0)
+            assert len(seen["loss"]) == count
             server.kill()
             gate.touch()
             server.start()
         client.end(job)
-        assert curves(client, job)["loss"] == expected(150)
-        client.close()
+        found = until(lambda: curves(client, job), lambda seen: len(seen.get("loss", [])) >= 150)
+        assert found["loss"] == expected(150)
 
 
 def test_code_in_a_job_reports_without_being_set_up(tmp_path: Path) -> None:
@@ -69,12 +67,10 @@ def test_code_in_a_job_reports_without_being_set_up(tmp_path: Path) -> None:
         "    stoker.report(step, loss=1 / (step + 1), accuracy=0.5)\n"
         "END\n"
     )
-    with LiveServer(tmp_path / "data").start() as server:
-        client = server.client()
+    with LiveServer(tmp_path / "data").start() as server, closing(server.client()) as client:
         job = client.create(script)
         assert client.end(job)["phase"] == "Succeeded", client.lines(job)
         found = curves(client, job)
         assert found["loss"] == [(step, 1 / (step + 1)) for step in range(100)]
         assert len(found["accuracy"]) == 100
         assert client.lines(job) == []
-        client.close()
