@@ -16,7 +16,7 @@ from stoker.domain.workload import Phase
 from stoker.engines.base import Everything
 from stoker.server.demo import fill
 from stoker.server.demo.open import Demo, open_demo
-from stoker.store import samples, training, workload_list, workloads
+from stoker.store import log_chunks, samples, training, workload_list, workloads
 from stoker.store.base import Change, Store, T, Transaction
 from stoker.telemetry.stored import StoredSeries
 
@@ -140,6 +140,17 @@ def test_training_of_the_past_has_its_points(bench: Bench) -> None:
     assert "loss" in points.names
     losses = points.value[points.metric == points.names.index("loss")]
     assert losses[0] > losses[-1]
+
+
+def test_what_ended_lately_has_kept_its_log(bench: Bench) -> None:
+    bench.open()
+    ended = bench.rows("SELECT uid, ended_at FROM pod WHERE ended_at IS NOT NULL AND started_at IS NOT NULL")
+    lately = [uid for uid, at in ended if at > BEGIN - 24 * HOUR]
+    assert lately
+    for uid in lately:
+        lines = bench.run(bench.store.read(lambda tx, u=str(uid): log_chunks.lines_of(tx, u, 0)))
+        assert lines
+        assert [at for at, _ in lines] == sorted(at for at, _ in lines)
 
 
 def test_the_last_hour_is_read_every_quarter_of_a_minute(bench: Bench) -> None:

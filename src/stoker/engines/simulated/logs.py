@@ -48,16 +48,14 @@ class PodLog:
         first = max(pod.load.warm, len(lines) * BEGINNING_SECONDS)
         self._outline = Outline(lines, first, self._every())
 
+    def length(self, now: int) -> int:
+        """How many lines it has printed."""
+        begun, after, last, _ = self._said_by(now)
+        return begun + after + len(last)
+
     def read(self, position: int, limit: int, now: int) -> list[LogLine]:
         """Up to `limit` lines from a position on that were printed by now."""
-        pod = self._pod
-        if not pod.begun(now):
-            return []
-        end = pod.end()
-        over = end is not None and end.at <= now
-        until = end.at if over and end else now
-        begun, after = self._outline.said_by(pod.elapsed_seconds(until))
-        last = ending(pod, end) if over and end else []
+        begun, after, last, until = self._said_by(now)
         total = begun + after + len(last)
         start = max(position, total - KEPT_LINES)
         return [self._line(number, begun, after, last, until) for number in range(start, min(total, start + limit))]
@@ -78,6 +76,16 @@ class PodLog:
             return end.at if end is not None else None
         at = max(now + 1, self._at(seconds))
         return min(at, end.at) if end is not None else at
+
+    def _said_by(self, now: int) -> tuple[int, int, list[str], int]:
+        """How many lines of the beginning, and after it, the last ones if it has ended, and until when it printed."""
+        pod, end = self._pod, self._pod.end()
+        if not pod.begun(now):
+            return 0, 0, [], now
+        over = end is not None and end.at <= now
+        until = end.at if over and end else now
+        begun, after = self._outline.said_by(pod.elapsed_seconds(until))
+        return begun, after, ending(pod, end) if over and end else [], until
 
     def _line(self, number: int, begun: int, after: int, last: list[str], until: int) -> LogLine:
         if number < begun:

@@ -17,13 +17,14 @@ from stoker.domain.clock import Clock
 from stoker.engines.simulated import SimulatedEngine
 from stoker.engines.simulated.readings import Held
 from stoker.engines.simulated.roster import held_by
-from stoker.server.demo import readings, training
+from stoker.server.demo import printed, readings, training
 from stoker.server.demo.past import Job, Occupied, Past, life_of
 from stoker.server.demo.people import World
 from stoker.server.demo.readings import HOUR_MS, Hour
-from stoker.store import counters, gpu_spans, past, pods, samples, workloads
+from stoker.store import counters, gpu_spans, log_chunks, past, pods, samples, workloads
 from stoker.store import training as training_store
 from stoker.store.base import Store, Transaction
+from stoker.store.log_chunks import Chunk
 from stoker.store.past import Life
 from stoker.store.training import Batch
 from stoker.telemetry import roster as rosters
@@ -34,6 +35,7 @@ WARM_MS = 12 * HOUR_MS
 TOLD_MS = 7 * DAY_MS
 """How far back the event stream goes."""
 LEAST_GAP_MS = 60_000
+LOG_BYTES = 2**20
 LIVES_AT_ONCE = 400
 HOURS_AT_ONCE = 48
 MARK = "demo "
@@ -120,8 +122,9 @@ class Fill:
             written += len(some)
             lives = [life_of(job, machines, end) for job in some]
             said = [batch for job in some for batch in training.batches(job, machines, end)]
+            kept = [chunk for job in some for chunk in printed.chunks(job, machines, end)]
             await writing  # what comes next is made while this is written
-            change = partial(_write_lives, lives=lives, said=said, written=written, told_since=end - TOLD_MS)
+            change = partial(_write_lives, lives=lives, said=said, kept=kept, written=written, told_since=end - TOLD_MS)
             writing = asyncio.ensure_future(self._store.write(change))
             await asyncio.sleep(0)
         await writing
@@ -169,10 +172,17 @@ def _write(transaction: Transaction, stretch: Stretch) -> None:
 
 
 def _write_lives(
-    transaction: Transaction, lives: Sequence[Life], said: Sequence[Batch], written: int, told_since: int
+    transaction: Transaction,
+    lives: Sequence[Life],
+    said: Sequence[Batch],
+    kept: Sequence[Chunk],
+    written: int,
+    told_since: int,
 ) -> None:
     past.add(transaction, lives, told_since)
     training_store.add(transaction, said)
+    for chunk in kept:
+        log_chunks.add(transaction, chunk, LOG_BYTES)
     counters.put(transaction, MARK + "lives", written)
 
 

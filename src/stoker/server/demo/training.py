@@ -4,15 +4,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stoker.domain.points import Points
-from stoker.engines.simulated.devices import A100, BY_NAME
 from stoker.engines.simulated.machine import Machines
 from stoker.engines.simulated.pods import Pod
 from stoker.engines.simulated.story import Framework
 from stoker.engines.simulated.training import Training
 from stoker.server.demo.past import Job
+from stoker.server.demo.printed import model_of
 from stoker.store.training import Batch
 
-POINTS = 60
+POINTS = 40
 """Of each attempt; a curve is a curve with so many."""
 
 
@@ -30,8 +30,7 @@ def _speaks(pod: Pod) -> bool:
 
 
 def _batch(pod: Pod, machines: Machines) -> Batch:
-    model = BY_NAME.get(machines.nodes[machines.place[pod.place.node]].devices[0].model, A100)
-    training = Training(pod.story, pod.attempt.gpus * pod.attempt.replicas, model.tflops)
+    training = Training(pod.story, pod.attempt.gpus * pod.attempt.replicas, model_of(pod, machines).tflops)
     end = pod.end()
     ran = pod.elapsed_seconds(end.at) if end is not None else 0.0
     reports = max(0, int((ran - pod.load.warm) / training.line_seconds) + 1) if ran > pod.load.warm else 0
@@ -43,14 +42,14 @@ def _batch(pod: Pod, machines: Machines) -> Batch:
 def _points(pod: Pod, training: Training, numbers: NDArray[np.int64]) -> Points:
     """By report, and of each report every metric."""
     said = training.points(numbers)
-    shown = {"loss": said.loss, "grad_norm": said.grad_norm, "learning_rate": said.learning_rate}
+    shown = {"loss": said.loss, "grad_norm": said.grad_norm}
     match pod.story.framework:
         case Framework.MEGATRON:
-            shown["tflops"] = said.tflops
+            shown |= {"tflops": said.tflops, "learning_rate": said.learning_rate}
         case Framework.TORCHTITAN:
             shown |= {"tflops": said.tflops, "tps": said.tokens_per_second}
         case _:
-            shown["epoch"] = said.epoch
+            shown |= {"epoch": said.epoch, "learning_rate": said.learning_rate}
     seconds = pod.load.warm + numbers * training.line_seconds
     at = pod.place.begins_at + np.rint(seconds * 1000 / pod.speed).astype(np.int64)
     many = len(shown)

@@ -1,0 +1,28 @@
+"""What the pods of the last day had printed: the end of each log, as it would have been kept."""
+
+from stoker.engines.simulated.devices import A100, BY_NAME, GpuModel
+from stoker.engines.simulated.logs import PodLog
+from stoker.engines.simulated.machine import Machines
+from stoker.engines.simulated.pods import Pod
+from stoker.server.demo.past import Job
+from stoker.store.log_chunks import Chunk
+
+KEPT_MS = 24 * 3_600_000
+LINES = 120
+
+
+def chunks(job: Job, machines: Machines, now: int) -> list[Chunk]:
+    """One for each pod that ended in the last day; what still runs is read from the engine."""
+    late = [pod for pod in job.pods if (end := pod.end()) is not None and now - KEPT_MS < end.at <= now]
+    return [chunk for pod in late if (chunk := _chunk(pod, model_of(pod, machines), now)).lines]
+
+
+def model_of(pod: Pod, machines: Machines) -> GpuModel:
+    return BY_NAME.get(machines.nodes[machines.place[pod.place.node]].devices[0].model, A100)
+
+
+def _chunk(pod: Pod, model: GpuModel, now: int) -> Chunk:
+    log = PodLog(pod, model)
+    length = log.length(now)
+    lines = [(line.at, line.text) for line in log.read(max(0, length - LINES), LINES, now)]
+    return Chunk(pod.uid, pod.attempt.workload_uid, pod.attempt.attempt, lines, length)
