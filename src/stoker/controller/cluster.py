@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from stoker.controller.effects import GRACE_SECONDS
 from stoker.controller.forever import forever
+from stoker.controller.lease import still_ours
 from stoker.controller.logs import LogCollector
 from stoker.controller.news import News
 from stoker.controller.observe import parts, record, record_rest
@@ -141,6 +142,7 @@ class ClusterController:
         for uid, attempt in sorted(running):
             if uid not in known:
                 log.warning("pods of a workload that is not known (%s) are ended", uid)
+                await self._store.peek(still_ours)
                 try:
                     await self._engine.remove(uid, attempt, GRACE_SECONDS)
                 except StokerError as error:

@@ -1,7 +1,7 @@
 """Who drives a cluster. Of all servers on one database only the holder of the lease acts; the others stand by.
 
-Each holding has a number that only grows, and every write of a controller first sees that its own is still the
-present one: a holder that was away for too long can no longer change anything.
+Each holding has a number that only grows, and every look and every write of a controller first sees that its own is
+still the present one: a holder that was away for too long can no longer change or end anything.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ class LeaseLostError(StokerError):
 
 
 class LeasedStore:
-    """The store as a controller sees it: writes fail once the lease is another's."""
+    """The store as a controller sees it: nothing is written or read once the lease is another's."""
 
     def __init__(self, store: Store, cluster_id: str, epoch: int) -> None:
         self._store = store
@@ -39,24 +39,31 @@ class LeasedStore:
         return self._store.name
 
     async def write(self, change: Change[T]) -> T:
+        return await self._store.write(self._guarded(change))
+
+    async def read(self, query: Change[T]) -> T:
+        return await self._store.read(self._guarded(query))
+
+    async def peek(self, query: Change[T]) -> T:
+        return await self._store.peek(self._guarded(query))
+
+    def _guarded(self, inner: Change[T]) -> Change[T]:
         def guarded(transaction: Transaction) -> T:
             if leases.epoch(transaction, self._cluster_id) != self._epoch:
                 raise LeaseLostError(self._cluster_id)
-            return change(transaction)
+            return inner(transaction)
 
-        return await self._store.write(guarded)
-
-    async def read(self, query: Change[T]) -> T:
-        return await self._store.read(query)
-
-    async def peek(self, query: Change[T]) -> T:
-        return await self._store.peek(query)
+        return guarded
 
     def check_room(self) -> None:
         self._store.check_room()
 
     async def close(self) -> None:
         """The store belongs to the server; it is not closed from here."""
+
+
+def still_ours(transaction: Transaction) -> None:
+    """A look that finds nothing: through a leased store it fails once the lease is another's."""
 
 
 class Lease:

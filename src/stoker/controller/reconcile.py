@@ -13,7 +13,7 @@ from stoker.controller.alarms import Alarms
 from stoker.controller.dispatch import succeed
 from stoker.controller.effects import GRACE_SECONDS, order_of
 from stoker.controller.judge import End, LetGo, Start, Step, Succeed, judge, next_look
-from stoker.controller.lease import LeaseLostError
+from stoker.controller.lease import LeaseLostError, still_ours
 from stoker.controller.logs import LogCollector
 from stoker.controller.observe import record_missing
 from stoker.controller.settle import Settled, State, happen, read_states, settle
@@ -266,6 +266,7 @@ class Reconciler:
         """Ask the engine to end the attempt; True when pods it never had are over with that."""
         if self._ended.get(workload.uid) == workload.attempt and not never_had:
             return False
+        await self._store.peek(still_ours)
         there = await self._engine.remove(workload.uid, workload.attempt, GRACE_SECONDS)
         failpoint("controller.removed")
         self._ended[workload.uid] = workload.attempt
