@@ -11,7 +11,8 @@ from stoker.domain.resources import MILLI, Resources
 from stoker.domain.workload import Phase, PodPhase
 from stoker.engines.simulated.faults import Faults
 from stoker.engines.simulated.machine import LARGE_GPUS, Machines, fleet_of
-from stoker.server.demo.past import Job, Occupied, Past, life_of
+from stoker.server.demo.lives import Job, life_of
+from stoker.server.demo.past import Occupied, Past
 from stoker.server.demo.people import TEAMS, Member, World
 from stoker.store.past import Life
 

@@ -18,7 +18,8 @@ from stoker.engines.simulated import SimulatedEngine
 from stoker.engines.simulated.readings import Held
 from stoker.engines.simulated.roster import held_by
 from stoker.server.demo import printed, readings, training
-from stoker.server.demo.past import Job, Occupied, Past, life_of
+from stoker.server.demo.lives import Job, life_of
+from stoker.server.demo.past import Occupied, Past
 from stoker.server.demo.people import World
 from stoker.server.demo.readings import HOUR_MS, Hour
 from stoker.store import counters, gpu_spans, log_chunks, past, pods, samples, workloads

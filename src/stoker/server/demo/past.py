@@ -5,17 +5,13 @@ change of a workload goes through the same `lifecycle.transition` as a real one,
 """
 
 import heapq
-import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
-from stoker.controller.dispatch import allocations, pod_name
 from stoker.controller.judge import why
 from stoker.domain.lifecycle import (
-    Change,
-    Event,
     Placed,
     PodsEnded,
     PodsGone,
@@ -24,13 +20,10 @@ from stoker.domain.lifecycle import (
     PodsUp,
     StopAsked,
     created,
-    transition,
 )
 from stoker.domain.names import new_uuid
 from stoker.domain.resources import MILLI, Resources
 from stoker.domain.workload import Phase, PodPhase, Workload
-from stoker.domain.workload import Pod as PodRow
-from stoker.engines.base import Order, PodOrder
 from stoker.engines.simulated.dice import choice, dice
 from stoker.engines.simulated.faults import Fault, Faults
 from stoker.engines.simulated.machine import LARGE_GPUS, Machines
@@ -38,37 +31,13 @@ from stoker.engines.simulated.pods import Pod
 from stoker.engines.simulated.rollout import attempt_of, places_of
 from stoker.engines.simulated.story import story
 from stoker.server.demo.catalogue import drawn, kept_ms
+from stoker.server.demo.lives import Job, order_of, row_of
 from stoker.server.demo.pace import STEP_MS, submits, wish
 from stoker.server.demo.people import BY_WORKSPACE, World
 from stoker.server.demo.rooms import Rooms, Seat
 from stoker.services.workloads import SLUG_LETTERS, SLUG_TAIL
-from stoker.store.past import Held, Life
 
 ALL_DONE = "every pod exited with code 0"
-
-
-class Job:
-    """A workload of the past: all its changes, all its pods, and those of them that are alive."""
-
-    def __init__(self, change: Change, workspace: str) -> None:
-        self.workspace = workspace
-        self.changes = [change]
-        self.pods: list[Pod] = []
-        self.alive: list[Pod] = []
-
-    @property
-    def workload(self) -> Workload:
-        return self.changes[-1].workload
-
-    @property
-    def gpus(self) -> int:
-        return self.workload.spec.total.gpu_milli // MILLI
-
-    def go_through(self, event: Event) -> bool:
-        change = transition(self.workload, event)
-        if change is not None:
-            self.changes.append(change)
-        return change is not None
 
 
 class Occupied(Struct, frozen=True):
@@ -191,7 +160,7 @@ class Past:
         each = workload.spec.resources
         self._rooms.take(seats, each)
         self._used[job.workspace] += len(seats) * each.gpu_milli // MILLI
-        order = _order(workload, ranks, seats, self._chance)
+        order = order_of(workload, ranks, seats, self._chance)
         attempt = attempt_of(order)
         told = story(self._machines.seed, attempt.subject)
         for place in places_of(order, told, (), at, self._speed):
@@ -308,66 +277,6 @@ class Past:
         self._rooms.give(there.seat, there.resources)
         self._used[there.workspace] -= there.resources.gpu_milli // MILLI
         self._freed(at)
-
-
-def life_of(job: Job, machines: Machines, now: int) -> Life:
-    """A job as it is written down."""
-    rows = [row_of(pod, now) for pod in job.pods]
-    nodes = {row.node: machines.nodes[machines.place[row.node]] for row in rows}
-    held = [
-        Held(allocation, row.ended_at)
-        for row in rows
-        for allocation in allocations(row, nodes[row.node], row.created_at)
-    ]
-    return Life(job.changes, rows, held)
-
-
-def row_of(pod: Pod, now: int) -> PodRow:
-    seen, place, attempt = pod.seen(now), pod.place, pod.attempt
-    return PodRow(
-        uid=place.uid,
-        workload_uid=attempt.workload_uid,
-        name=place.name,
-        attempt=attempt.attempt,
-        revision=attempt.revision,
-        rank=place.rank,
-        node=place.node,
-        resources=Resources(attempt.gpu_milli, attempt.cpu_milli, attempt.memory_bytes),
-        devices=place.devices,
-        phase=seen.phase,
-        ready=seen.ready and seen.phase is PodPhase.RUNNING,
-        exit_code=seen.exit_code,
-        signal=seen.signal,
-        message=seen.message,
-        restarts=seen.restarts,
-        created_at=place.created_at,
-        started_at=seen.started_at,
-        ended_at=seen.ended_at,
-    )
-
-
-def _order(workload: Workload, ranks: Iterable[int], seats: Sequence[Seat], chance: random.Random) -> Order:
-    spec = workload.spec
-    return Order(
-        workload_uid=workload.uid,
-        slug=workload.slug,
-        namespace=workload.namespace,
-        kind=workload.kind,
-        attempt=workload.attempt,
-        revision=workload.revision,
-        image=spec.image,
-        entry_point=spec.entry_point,
-        resources=spec.resources,
-        pods=tuple(
-            PodOrder(new_uuid(chance.randbytes), pod_name(workload, rank), rank, node, devices, {})
-            for rank, (node, devices) in zip(ranks, seats, strict=True)
-        ),
-        labels=spec.labels,
-        annotations=spec.annotations,
-        service=spec.service,
-        restart=not workload.kind.ends,
-        rolling=workload.kind.rolls,
-    )
 
 
 def _turn(job: Job) -> tuple[bool, int, int, str]:

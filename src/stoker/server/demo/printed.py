@@ -4,7 +4,7 @@ from stoker.engines.simulated.devices import A100, BY_NAME, GpuModel
 from stoker.engines.simulated.logs import PodLog
 from stoker.engines.simulated.machine import Machines
 from stoker.engines.simulated.pods import Pod
-from stoker.server.demo.past import Job
+from stoker.server.demo.lives import Job
 from stoker.store.log_chunks import Chunk
 
 KEPT_MS = 24 * 3_600_000

@@ -65,6 +65,8 @@ class Traffic:
                     await self.turn(name)
                 except StokerError as error:
                     log.info("demo: %s did not get what it wanted: %s", name, error.message)
+                except Exception:
+                    log.exception("demo: %s could not go on, and tries again later", name)
 
     async def turn(self, name: str) -> None:
         """What one team does when it looks at what it has."""

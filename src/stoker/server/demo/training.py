@@ -8,7 +8,7 @@ from stoker.engines.simulated.machine import Machines
 from stoker.engines.simulated.pods import Pod
 from stoker.engines.simulated.story import Framework
 from stoker.engines.simulated.training import Training
-from stoker.server.demo.past import Job
+from stoker.server.demo.lives import Job
 from stoker.server.demo.printed import model_of
 from stoker.store.training import Batch
 
