@@ -228,3 +228,48 @@ class TestEnded:
         ):
             message = f'There is no application "{issued["clientId"]}", or you may not see it.'
             assert (answer.status_code, answer.json()) == (404, problem(answer, "not_found", message))
+
+
+class TestTokensAsOAuthHasThem:
+    PATH = "/api/v2/token"
+
+    def _ask(self, lab: Lab, **fields: str) -> httpx.Response:
+        return lab.post(self.PATH, content=str(httpx.QueryParams(fields)))
+
+    def test_a_form_gets_a_token_that_works(self, lab: Lab, issued: dict[str, Any]) -> None:
+        secret = issued["clientSecret"]
+        answer = self._ask(lab, grant_type="client_credentials", client_id=issued["clientId"], client_secret=secret)
+        assert answer.status_code == 200
+        assert answer.headers["Cache-Control"] == "no-store"
+        body = answer.json()
+        assert (body["token_type"], body["expires_in"]) == ("Bearer", 86_400)
+        assert lab.get(f"{V1}/me", bearer=body["access_token"]).json()["user"]["name"] == "ci"
+
+    @pytest.mark.parametrize(
+        ("fields", "error"),
+        [
+            ({}, "invalid_request"),
+            ({"grant_type": "client_credentials"}, "invalid_request"),
+            ({"grant_type": "client_credentials", "client_id": "x"}, "invalid_request"),
+            ({"grant_type": "client_credentials", "client_id": "x", "client_secret": "x"}, "invalid_client"),
+            ({"grant_type": "password", "username": "x", "password": "x"}, "unsupported_grant_type"),
+            ({"grant_type": "refresh_token", "refresh_token": "x"}, "unsupported_grant_type"),
+        ],
+    )
+    def test_an_error_is_in_its_words(self, lab: Lab, fields: dict[str, str], error: str) -> None:
+        answer = self._ask(lab, **fields)
+        assert (answer.status_code, answer.json()["error"]) == (400, error)
+        assert answer.json().keys() == {"error", "error_description"}
+
+    def test_a_form_that_is_not_text_is_a_bad_request(self, lab: Lab) -> None:
+        answer = lab.post(self.PATH, content=b"grant_type=%ff")
+        assert (answer.status_code, answer.json()["message"]) == (400, "body: it is not UTF-8 text.")
+
+
+def test_the_oldest_address_gives_a_token_too(lab: Lab, issued: dict[str, Any]) -> None:
+    body = {"id": issued["clientId"], "name": "ci", "secret": issued["clientSecret"]}
+    answer = lab.post("/v1/k8s/auth/oauth/apptoken", json=body)
+    assert answer.status_code == 200
+    assert answer.json()["access_token"] == answer.json()["id_token"]
+    assert lab.get(f"{V1}/me", bearer=answer.json()["id_token"]).status_code == 200
+    assert lab.post("/v1/k8s/auth/oauth/apptoken", json=body | {"secret": "x"}).json() == WRONG

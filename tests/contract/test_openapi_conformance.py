@@ -36,6 +36,8 @@ NOT_GUESSED = {
     # Only what is made of secrets gets through here, and a generator does not guess those.
     f"{V1}/login",
     "/api/v1/token",
+    "/api/v2/token",
+    "/v1/k8s/auth/oauth/apptoken",
     # Nor a range whose end comes after its start, and not too long after it.
     "/api/workloads/{uid}/metrics",
     *(f"/api/v1/gpu-aggregation/{level}/hourly-stats" for level in ("cluster", "namespaces", "labels", "workloads")),

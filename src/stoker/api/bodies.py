@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec import inspect as mi
 
 from stoker.api.faults import expand, fault
+from stoker.api.params import parse_query
 from stoker.api.wording import A_KEY, choices, expectation, locate, ways
 from stoker.domain.errors import ErrorCode, StokerError, bad_request
 
@@ -74,6 +75,13 @@ class BodyDecoder:
         near = difflib.get_close_matches(name[:LONGEST], known, n=1, cutoff=0.7)
         help_ = f" Did you mean {near[0]}?" if near else f" Use {choices(known)}." if known else ""
         return bad_request(_cut(_joined(field, name)), f"there is no such field here.{help_}")
+
+
+class FormDecoder:
+    """Reads a web form; the last of several values of a name counts."""
+
+    def __call__(self, raw: bytes) -> dict[str, str]:
+        return dict(parse_query(raw.strip(), "body"))
 
 
 def _culprit(raw: bytes, path: str, kind: mi.Type | None) -> tuple[str, str] | None:

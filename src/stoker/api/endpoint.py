@@ -97,6 +97,8 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     errors: tuple[ErrorCode, ...]
     partly: Any
     creates: bool
+    form: bool
+    failure: Any
 
     @property
     def name(self) -> str:
@@ -128,11 +130,14 @@ def endpoint(
     errors: tuple[ErrorCode, ...] = (),
     partly: Any = None,
     creates: bool = False,
+    form: bool = False,
+    failure: Any = None,
 ) -> Callable[[Handler], Endpoint]:
     """Make the function below a row of the table.
 
     `creates` lets it take an Idempotency-Key; `partly` is what it says when only some of many could be done;
-    `result` is given where the function makes the response itself; `also` is another form that it may have.
+    `result` is given where the function makes the response itself; `also` is another form that it may have;
+    `form` takes the body as a web form, a dictionary of texts; `failure` is how it words errors of its own.
     """
 
     def declare(handler: Handler) -> Endpoint:
@@ -153,6 +158,8 @@ def endpoint(
             errors=errors,
             partly=partly,
             creates=creates,
+            form=form,
+            failure=failure,
         )
 
     return declare

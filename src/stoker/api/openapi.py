@@ -69,7 +69,8 @@ def _operation(endpoint: Endpoint, components: dict[str, Any]) -> dict[str, Any]
         content: dict[str, Any] = {"schema": _schema(endpoint.body, components)}
         if endpoint.body_example is not None:
             content["example"] = endpoint.body_example
-        operation["requestBody"] = {"required": True, "content": {"application/json": content}}
+        media_type = "application/x-www-form-urlencoded" if endpoint.form else "application/json"
+        operation["requestBody"] = {"required": True, "content": {media_type: content}}
     return operation
 
 
@@ -99,6 +100,8 @@ def _responses(endpoint: Endpoint, components: dict[str, Any]) -> dict[str, Any]
             success["content"][endpoint.also] = {"schema": {"type": "string"}}
     responses = {str(endpoint.status): success}
     failure = endpoint.family.failure_type
+    if endpoint.failure is not None:
+        failure = failure | endpoint.failure
     if endpoint.partly is not None:
         responses["207"] = _response("some could not be done", endpoint.partly, components)
         failure = failure | endpoint.partly

@@ -97,13 +97,13 @@ def _wrong(field: Field, text: str) -> StokerError:
     return bad_request(field.wire, f"{shown(text)} is not allowed. Use {_wanted(field)}.")
 
 
-def parse_query(query: bytes) -> list[tuple[str, str]]:
-    """Names and values of a query string; text that is not UTF-8 is an error."""
+def parse_query(query: bytes, source: str = "query") -> list[tuple[str, str]]:
+    """Names and values of a query string, or of a form; text that is not UTF-8 is an error."""
     found = []
     for part in query.split(b"&"):
         if part:
             name, _, value = part.partition(b"=")
-            found.append((_decode(name), _decode(value)))
+            found.append((_decode(name, source), _decode(value, source)))
     return found
 
 
@@ -116,13 +116,13 @@ def decode_segment(segment: bytes) -> str | None:
     return None if "\0" in text else text
 
 
-def _decode(raw: bytes) -> str:
+def _decode(raw: bytes, source: str) -> str:
     try:
         text = unquote_to_bytes(raw.replace(b"+", b" ")).decode()
     except UnicodeDecodeError:
-        raise bad_request("query", "it is not UTF-8 text.") from None
+        raise bad_request(source, "it is not UTF-8 text.") from None
     if "\0" in text:
-        raise bad_request("query", "it may not hold the character NUL.")
+        raise bad_request(source, "it may not hold the character NUL.")
     return text
 
 

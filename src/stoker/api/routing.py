@@ -1,11 +1,11 @@
 """From method and path to an endpoint: a dictionary for fixed paths, a walk over segments for the others."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from msgspec import Struct
 
-from stoker.api.bodies import BodyDecoder
+from stoker.api.bodies import BodyDecoder, FormDecoder
 from stoker.api.endpoint import Endpoint
 from stoker.api.params import Decoder, decode_segment
 
@@ -17,7 +17,7 @@ class Route(Struct, frozen=True):
 
     endpoint: Endpoint
     decode_params: Decoder[Any]
-    decode_body: BodyDecoder | None
+    decode_body: Callable[[bytes], Any] | None
     names: tuple[str, ...]
 
 
@@ -71,11 +71,15 @@ def _walk(node: dict[str, Any], segments: list[str], depth: int, values: list[st
 
 
 def _prepared(endpoint: Endpoint) -> Route:
-    family = endpoint.family
     names = tuple(part[1:-1] for part in endpoint.path.split("/") if part.startswith("{"))
-    decoder = Decoder(endpoint.params, snake_twins=family.snake_twins)
+    decoder = Decoder(endpoint.params, snake_twins=endpoint.family.snake_twins)
     missing = set(names) - {field.wire for field in decoder.fields}
     if missing:
         raise ValueError(f"{endpoint.path}: {endpoint.params.__name__} lacks {', '.join(sorted(missing))}")
-    body = BodyDecoder(endpoint.body, json_text=family.json_text) if endpoint.body is not None else None
-    return Route(endpoint, decoder, body, names)
+    return Route(endpoint, decoder, _body_decoder(endpoint), names)
+
+
+def _body_decoder(endpoint: Endpoint) -> Callable[[bytes], Any] | None:
+    if endpoint.body is None:
+        return None
+    return FormDecoder() if endpoint.form else BodyDecoder(endpoint.body, json_text=endpoint.family.json_text)

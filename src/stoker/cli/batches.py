@@ -42,6 +42,24 @@ def act_on_each(
     _tell(done, unknown, sentence)
 
 
+def one_by_one(act: Callable[[str], None]) -> "Callable[[Sequence[str]], Batch]":
+    """A batch of something that the server does to one at a time."""
+    from stoker.client.workload_shapes import Batch, BatchFailure
+
+    def act_on_all(ids: Sequence[str]) -> Batch:
+        done: list[str] = []
+        failed: list[BatchFailure] = []
+        for workload_id in ids:
+            try:
+                act(workload_id)
+                done.append(workload_id)
+            except StokerError as error:
+                failed.append(BatchFailure.of(workload_id, error))
+        return Batch(succeeded=tuple(done), failed=tuple(failed))
+
+    return act_on_all
+
+
 def _by_name(client: "Stoker", names: Sequence[str]) -> tuple[list[str], list[Failure]]:
     """The ids of these names, and why the others have none."""
     ids: list[str] = []

@@ -13,6 +13,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "events": ("events", "Follow what happens to workloads."),
         "wait": ("wait", "Wait until workloads run, or have ended."),
         "stop": ("stop", "Stop workloads."),
+        "suspend": ("suspend", "Stop workloads, to be resumed later."),
         "resume": ("resume", "Queue stopped workloads again."),
         "clone": ("clone", "Submit copies of workloads."),
         "patch": ("patch", "Change a workload."),

@@ -122,6 +122,11 @@ class Workloads(Resource[F]):
         """Stop a workload; one that has ended stays as it is."""
         ...
 
+    @operation("POST", "/workloads/{name}/suspend")
+    def suspend(self, name: str) -> None:
+        """Stop a workload, to be resumed later; one that has ended by itself is an error."""
+        ...
+
     @operation("POST", "/workloads/{name}/resume")
     def resume(self, name: str) -> None:
         """Queue a stopped workload again, as a new attempt."""

@@ -148,6 +148,10 @@ class Workloads:
         """Ask for a stop. A workload that has ended stays as it is."""
         await self._ask(actor, Action.WORKLOAD_STOP, ref, lambda at: StopAsked(at, actor.name))
 
+    async def suspend(self, actor: Actor, ref: str) -> None:
+        """Stop it, to be resumed later; unlike a stop this is refused for what has ended by itself."""
+        await self._ask(actor, Action.WORKLOAD_STOP, ref, lambda at: StopAsked(at, actor.name), _check_suspendable)
+
     async def delete(self, actor: Actor, ref: str) -> None:
         """Stop it and hide it; its rows stay for the reports."""
         await self._ask(actor, Action.WORKLOAD_DELETE, ref, lambda at: DeleteAsked(at, actor.name))
@@ -211,12 +215,20 @@ class Workloads:
         if once is not None:
             await self._context.store.write(only_once(self._context, actor, once, type(None), lambda _: None))
 
-    async def _ask(self, actor: Actor, action: Action, ref: str, event: Callable[[int], Event]) -> bool:
+    async def _ask(
+        self,
+        actor: Actor,
+        action: Action,
+        ref: str,
+        event: Callable[[int], Event],
+        check: Callable[[Workload], None] = lambda _: None,
+    ) -> bool:
         """Let this happen to a workload; False when there is nothing in it to change."""
 
         def change(transaction: Transaction) -> bool:
             workload = visible(transaction, actor, ref).workload
             self._authorise(actor, action, workload)
+            check(workload)
             if action is Action.WORKLOAD_RESUME:
                 capacity = self._capacities.of(transaction, workload.cluster_id)
                 check_trust(actor, capacity.nodes.values(), self._context.settings.local_trust)
@@ -344,6 +356,13 @@ def _noted(workload: Workload, words: Iterable[str], actor: Actor, at: int) -> t
         return ()
     kind = ConditionType.RUNNING if workload.running_since is not None else ConditionType.QUEUED
     return (Condition(kind, "Changed", f"{', '.join(EDITED[name] for name in changed)} changed by {actor.name}", at),)
+
+
+def _check_suspendable(workload: Workload) -> None:
+    """What is over, or will be once its pods have gone, has nothing to go on with."""
+    if workload.phase.terminal or workload.then is Phase.FAILED:
+        message = f'"{workload.slug}" has ended, and only what waits or runs is suspended.'
+        raise StokerError(ErrorCode.STATE_FORBIDS, message, hint="To run it again, clone it.")
 
 
 def _unchangeable(workload: Workload) -> StokerError:

@@ -130,7 +130,7 @@ def test_what_waits_is_explained_and_the_command_that_helps_can_be_typed(termina
     terminal.ok("stop", holder)
 
 
-def test_stop_resume_clone_and_delete_tell_of_each(terminal: Terminal) -> None:
+def test_stop_suspend_resume_clone_and_delete_tell_of_each(terminal: Terminal) -> None:
     one = submitted(terminal, "--cpu", "100m", "--name", "one", "--", "sleep", "60")
     two = submitted(terminal, "--cpu", "100m", "--name", "two", "--", "sleep", "60")
     terminal.ok("wait", "--for", "running", one, two)
@@ -138,6 +138,8 @@ def test_stop_resume_clone_and_delete_tell_of_each(terminal: Terminal) -> None:
     assert terminal.type("wait", one, two).returncode == 1
     assert terminal.ok("resume", "one") == f"Resumed {one}.\n"
     assert terminal.ok("wait", "--for", "running", one) == f"{one}: Running\n"
+    assert terminal.ok("suspend", "one") == f"Asked {one} to stop until it is resumed.\n"
+    assert terminal.ok("resume", two) == f"Resumed {two}.\n"
     cloned = terminal.type("clone", one, "no-such-one", "--json")
     assert cloned.returncode == 3
     [copy] = msgspec.json.decode(cloned.stdout)["clones"]

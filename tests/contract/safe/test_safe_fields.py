@@ -20,6 +20,7 @@ from stoker.domain.lifecycle import (
 from stoker.domain.workload import Phase
 
 RESUME = "/api/stoker/v1/workloads/{}/resume"
+SUSPEND = "/api/stoker/v1/workloads/{}/suspend"
 
 
 def ok(at: int) -> PodsEnded:
@@ -221,6 +222,28 @@ def test_what_succeeded_or_failed_is_never_rewritten(lab: QueueLab, end: Callabl
     assert lab.delete(f"{SAFE}/{ref}", as_="member").status_code == 204
     assert lab.inside(ref).phase is before.phase
     assert lab.inside(ref).phase in {Phase.COMPLETED, Phase.FAILED}
+
+
+def test_a_suspend_is_a_stop_that_says_when_there_is_nothing_to_stop(lab: QueueLab) -> None:
+    waiting, running, over, failing = (lab.submit() for _ in range(4))
+    lab.go(running, Placed, PodsUp)
+    lab.go(over, Placed, PodsUp, ok)
+    lab.go(failing, Placed, PodsUp, lambda at: PodsEnded(at, success=False, message="exit code 1", left=True))
+    for ref, phase in ((waiting, Phase.STOPPED), (running, Phase.STOPPING)):
+        for _ in range(2):
+            assert lab.post(SUSPEND.format(ref), as_="member").status_code == 204
+            assert lab.inside(ref).phase is phase
+    assert lab.detail(waiting)["conditions"][-1]["message"] == "stopped by member"
+    for ref in (over, failing):
+        before = lab.inside(ref)
+        refused = lab.post(SUSPEND.format(ref), as_="member")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (409, "state_forbids")
+        assert lab.inside(ref) == before
+    assert lab.post(SUSPEND.format(running), as_="viewer").status_code == 403
+    lab.go(running, PodsGone)
+    assert lab.detail(running)["phase"] == "Stopped"
+    assert lab.post(RESUME.format(running), as_="member").status_code == 204
+    assert lab.detail(running)["phase"] == "Pending"
 
 
 def test_what_runs_or_waits_cannot_be_resumed(lab: QueueLab) -> None:

@@ -49,7 +49,9 @@ def test_what_is_not_there_is_answered_with_the_nearest(stoker: RunStoker) -> No
     )
 
 
-@pytest.mark.parametrize("verb", ["describe", "explain", "logs", "wait", "stop", "delete", "clone", "resume"])
+@pytest.mark.parametrize(
+    "verb", ["describe", "explain", "logs", "wait", "stop", "delete", "clone", "suspend", "resume"]
+)
 def test_when_none_is_named_the_newest_are(stoker: RunStoker, verb: str) -> None:
     failed = stoker(verb, server=known(workload(A), workload(B)))
     assert failed.exit_code == 2
@@ -86,11 +88,14 @@ def test_a_batch_is_data_for_a_program(stoker: RunStoker) -> None:
     }
 
 
-def test_a_resume_is_told_of_one_by_one(stoker: RunStoker) -> None:
-    refused = (409, problem("state_forbids", f'"{B}" runs.'))
-    server = known(**{f"POST /workloads/{A}/resume": (204, None), f"POST /workloads/{B}/resume": refused})
-    done = stoker("resume", A, B, server=server)
-    assert (done.exit_code, done.stdout, done.stderr) == (1, f"Resumed {A}.\n", f'Error: "{B}" runs.\n')
+@pytest.mark.parametrize(
+    ("verb", "said"), [("resume", f"Resumed {A}.\n"), ("suspend", f"Asked {A} to stop until it is resumed.\n")]
+)
+def test_a_resume_or_a_suspend_is_told_of_one_by_one(stoker: RunStoker, verb: str, said: str) -> None:
+    refused = (409, problem("state_forbids", f'"{B}" has ended.'))
+    server = known(**{f"POST /workloads/{A}/{verb}": (204, None), f"POST /workloads/{B}/{verb}": refused})
+    done = stoker(verb, A, B, server=server)
+    assert (done.exit_code, done.stdout, done.stderr) == (1, said, f'Error: "{B}" has ended.\n')
 
 
 def test_a_list_is_filtered_by_the_server_and_says_when_it_is_cut(stoker: RunStoker) -> None:

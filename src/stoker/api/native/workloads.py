@@ -1,4 +1,4 @@
-"""What the native family adds for workloads: resume, events as they happen, a search over all that was printed."""
+"""What the native family adds for workloads: suspend and resume, events as they happen, a search over what was printed."""
 
 from collections.abc import AsyncIterator
 from typing import Annotated
@@ -61,6 +61,20 @@ class LinesAnswer(Struct, frozen=True):
     """In the order of time; the last `limit` of them."""
 
     items: list[LineView]
+
+
+@endpoint(
+    "POST",
+    "/api/stoker/v1/workloads/{name}/suspend",
+    family=NATIVE,
+    action=Action.WORKLOAD_STOP,
+    params=WorkloadPath,
+    status=204,
+    errors=(ErrorCode.STATE_FORBIDS,),
+)
+async def suspend_workload(call: Call[WorkloadPath]) -> None:
+    """Stop a workload, to be resumed later. What has ended by itself is not suspended."""
+    await call.services.workloads.suspend(call.actor, call.params.name)
 
 
 @endpoint(
