@@ -34,8 +34,8 @@ An error is a sentence on stderr with the next command to type. `run`, `submit -
 the exit code of the command that they ran.
 
 **Which workload.** By its id, or by its display name when only one has it. What is not there is answered with the
-nearest that is. Several can be given to `stop`, `delete`, `clone`, `suspend`, `resume` and `wait`; each is told of on its
-own, and the exit code is that of the first that failed.
+nearest that is. Several can be given to `stop`, `delete`, `clone`, `suspend`, `resume` and `wait`; each is told of on
+its own, and the exit code is that of the first that failed.
 
 **Ctrl-C** leaves a workload running: `run`, `logs -f` and `wait` say how to stop it.
 

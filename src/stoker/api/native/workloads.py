@@ -1,4 +1,4 @@
-"""What the native family adds for workloads: suspend and resume, events as they happen, a search over what was printed."""
+"""What the native family adds for workloads: suspend, resume, events as they happen, a search over what was printed."""
 
 from collections.abc import AsyncIterator
 from typing import Annotated
