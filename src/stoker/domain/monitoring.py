@@ -12,6 +12,7 @@ class Watched(Struct, frozen=True):
 
     uid: str
     slug: str
+    name: str
     kind: str
     namespace: str
     cluster_id: str

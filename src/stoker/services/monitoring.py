@@ -60,7 +60,7 @@ class Monitoring:
             return None
         root = found.workload
         return tree(
-            Owned(root.uid, root.kind, root.slug, root.namespace, ""),
+            Owned(root.uid, root.kind, root.name, root.namespace, ""),
             [Owned(pod.uid, POD, pod.name, root.namespace, root.uid) for pod in found.pods],
         )
 

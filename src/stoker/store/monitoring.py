@@ -14,7 +14,8 @@ from stoker.store.listing import substring, where
 
 COLUMNS = """
 workload.uid, workload.slug, workload.kind, workload.namespace, workload.cluster_id, workload.phase,
-workload.attempt, workload.replicas, workload.started_at, workload.ended_at, workload.gpu_milli
+workload.attempt, workload.replicas, workload.started_at, workload.ended_at, workload.gpu_milli,
+workload.name
 """
 BY_REF = f"""
 SELECT {COLUMNS}
@@ -228,6 +229,7 @@ def _built(row: Row, engines: dict[str, str], gpus: dict[str, int]) -> Watched:
     return Watched(
         uid=row[0],
         slug=row[1],
+        name=row[11],
         kind=row[2],
         namespace=row[3],
         cluster_id=row[4],

@@ -48,7 +48,8 @@ class LensLab(QueueLab):
         return body["data"]
 
     def names(self, **query: Any) -> list[str]:
-        return [row["name"] for row in self.data("/api/workloads", **{"pageSize": 1000, **query})["data"]]
+        found = self.data("/api/workloads", **{"pageSize": 1000, **query})["data"]
+        return [self.inside(row["uid"]).slug for row in found]
 
     def only(self, **query: Any) -> dict[str, Any]:
         """The one workload of a list."""

@@ -128,7 +128,7 @@ def test_consumers_come_with_most_gpus_first(any_lab: LensLab) -> None:
     page = any_lab.data("/api/clusters/consumers")
     assert page["data"][0] == {
         "kind": "Job",
-        "name": "slug-c",
+        "name": "name-c",
         "namespace": "far",
         "uid": "c",
         "stat": {"gpuRequest": 64, "gpuUtilization": 1.0},

@@ -37,7 +37,7 @@ def test_a_running_workload_is_shown_with_what_it_holds(any_lab: LensLab) -> Non
     uid = any_lab.inside(ref).uid
     assert any_lab.only() == {
         "kind": "PyTorchJob",
-        "name": ref,
+        "name": any_lab.inside(ref).name,
         "namespace": "vision",
         "uid": uid,
         "gpuAllocated": 8,
@@ -52,7 +52,7 @@ def test_a_running_workload_is_shown_with_what_it_holds(any_lab: LensLab) -> Non
         assert any_lab.data(f"/api/workloads/{name}") == {
             "apiVersion": "kubeflow.org/v1",
             "kind": "PyTorchJob",
-            "name": ref,
+            "name": any_lab.inside(ref).name,
             "namespace": "vision",
             "uid": uid,
             "gpuAllocation": HELD,
@@ -94,7 +94,8 @@ def test_fractions_are_rounded_up_and_models_are_told_apart(any_lab: LensLab) ->
     any_lab.go(mixed, Placed)
     any_lab.add_pod(mixed, 0, {"node-001": [1]})
     any_lab.add_pod(mixed, 1, {"node-002": [1]}, model="NVIDIA  H100 80GB\tHBM3")
-    shown = {row["name"]: (row["gpuAllocated"], row["gpuAllocation"]) for row in any_lab.data("/api/workloads")["data"]}
+    rows = any_lab.data("/api/workloads")["data"]
+    shown = {any_lab.inside(row["uid"]).slug: (row["gpuAllocated"], row["gpuAllocation"]) for row in rows}
     assert shown[half] == (1, {"AMD_Instinct_MI300X_OAM": 1})
     assert shown[mixed] == (2, {"AMD_Instinct_MI300X_OAM": 1, "NVIDIA_H100_80GB_HBM3": 1})
 
@@ -188,7 +189,7 @@ def test_filters_alone_and_together(any_lab: LensLab) -> None:
     ]
     for query, expected in cases:
         page = any_lab.data("/api/workloads", pageSize=1000, **query)
-        found = {row["name"] for row in page["data"]}
+        found = {any_lab.inside(row["uid"]).slug for row in page["data"]}
         assert (query, found, page["total"]) == (query, {made[name] for name in expected}, len(expected))
     assert any_lab.data("/api/workloadMetadata") == {
         "namespaces": ["audio", "vision"],
@@ -252,7 +253,7 @@ def test_an_unknown_cluster_is_not_found(lab: LensLab, path: str) -> None:
 def test_a_workload_of_another_cluster_is_not_found_there(lab: LensLab) -> None:
     ref = lab.submit()
     cluster = lab.add_cluster("moon", "kubernetes")
-    assert lab.data(f"/api/workloads/{ref}", cluster="local")["name"] == ref
+    assert lab.data(f"/api/workloads/{ref}", cluster="local")["name"] == lab.inside(ref).name
     assert lab.get(f"/api/workloads/{ref}?cluster=moon").status_code == 404
     assert lab.data("/api/workloads", cluster=cluster.id) == {"data": [], "total": 0}
 
@@ -289,7 +290,7 @@ def test_the_hierarchy_is_the_workload_and_its_pods(any_lab: LensLab) -> None:
     pods = any_lab.pods(ref)
     assert root == {
         "kind": "PyTorchJob",
-        "name": ref,
+        "name": any_lab.inside(ref).name,
         "namespace": "vision",
         "uid": any_lab.inside(ref).uid,
         "children": [

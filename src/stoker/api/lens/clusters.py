@@ -141,7 +141,7 @@ async def list_consumers(call: Call[PageParams]) -> ConsumerPage:
         [
             TopLevelGpuResource(
                 kind=consumer.kind,
-                name=consumer.slug,
+                name=consumer.name,
                 namespace=consumer.namespace,
                 uid=consumer.uid,
                 stat=GpuStat(whole_gpus(consumer.gpu_milli), round(consumer.utilization or 0.0, RATE_DIGITS)),

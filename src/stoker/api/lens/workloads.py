@@ -94,7 +94,7 @@ async def read_workload(call: Call[WorkloadPath]) -> WorkloadInfo:
     return WorkloadInfo(
         api_version=API_VERSIONS.get(workload.kind, "v1"),
         kind=workload.kind,
-        name=workload.slug,
+        name=workload.name,
         namespace=workload.namespace,
         uid=workload.uid,
         gpu_allocation=allocation(workload.gpus),
@@ -132,7 +132,7 @@ def _item(workload: Watched) -> WorkloadListItem:
     status = STATUSES[workload.phase]
     return WorkloadListItem(
         kind=workload.kind,
-        name=workload.slug,
+        name=workload.name,
         namespace=workload.namespace,
         uid=workload.uid,
         gpu_allocated=sum(held.values()),
