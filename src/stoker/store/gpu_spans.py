@@ -66,7 +66,7 @@ class SpanState(StrEnum):
     REPORTED = "reported"
 
 
-class Span(Struct, frozen=True):
+class Span(Struct, frozen=True, gc=False):
     """A GPU that was there, or was faulty, from one moment to another."""
 
     node: str

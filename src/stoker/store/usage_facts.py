@@ -46,7 +46,7 @@ ORDER BY workload_uid, version
 NEVER = 1 << 62
 
 
-class Held(Struct, frozen=True):
+class Held(Struct, frozen=True, gc=False):
     """A GPU, or a part of one. `started_at` is when the pod began to work; NEVER if it has not."""
 
     node: str

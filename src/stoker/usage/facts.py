@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 LONGEST_REACH_MS = 600_000
 
 
-class GpuSpan(Struct, frozen=True):
+class GpuSpan(Struct, frozen=True, gc=False):
     """A GPU from one moment to another; it is a row of the readings."""
 
     gpu: int
@@ -17,7 +17,7 @@ class GpuSpan(Struct, frozen=True):
     to_at: int
 
 
-class Hold(Struct, frozen=True):
+class Hold(Struct, frozen=True, gc=False):
     """A GPU, or a part of one, that a pod held. Up to `started_at` the pod was starting."""
 
     gpu: int

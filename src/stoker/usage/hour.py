@@ -5,7 +5,7 @@ the time before it too, if that is no longer than half its reach. A sample is a 
 that somebody held; it counts for each that held it. The same samples and the same ledger make every level.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from stoker.domain.usage import HOUR_MS, Account, Entry, HourUse, Replicas, Use
 from stoker.usage.facts import GpuSpan, Hold, Hour
 from stoker.usage.samples import Samples, gather
-from stoker.usage.spans import Crowd, Stretch, clipped, length, merged, shared, without
+from stoker.usage.spans import Crowd, Stretch, length, merged, shared, without
 
 GPU_MILLI = 1000
 ACCOUNTS = tuple(Account)
@@ -23,7 +23,7 @@ AT_ONCE = 2048
 """How many holds are laid over the readings at a time: enough for numpy, little for memory."""
 
 
-class _Part(Struct, frozen=True):
+class _Part(Struct, frozen=True, gc=False):
     """A stretch of a hold that is neither faulty nor outside the capacity. `line` is its row of the ledger."""
 
     line: int
@@ -73,7 +73,7 @@ def close(hour: Hour) -> HourUse:
     return HourUse(
         at=hour.at,
         gpus=Crowd((span, 1) for spans in present.values() for span in spans).highest,
-        capacity=sum(length(spans) for spans in present.values()) * GPU_MILLI,
+        capacity=sum(entry.amount for entry in entries),
         entries=entries,
         uses=tuple(_uses(hour.at, holds, owners, entries, samples)),
         stats=samples.of_all(),
@@ -83,8 +83,9 @@ def close(hour: Hour) -> HourUse:
 def _by_gpu(spans: Iterable[GpuSpan], begin: int, end: int) -> dict[int, list[Stretch]]:
     found: defaultdict[int, list[Stretch]] = defaultdict(list)
     for span in spans:
-        found[span.gpu] += clipped([(span.from_at, span.to_at)], begin, end)
-    return {gpu: merged(stretches) for gpu, stretches in found.items() if stretches}
+        if span.from_at < end and span.to_at > begin:
+            found[span.gpu].append((max(begin, span.from_at), min(end, span.to_at)))
+    return {gpu: merged(stretches) if len(stretches) > 1 else stretches for gpu, stretches in found.items()}
 
 
 def _parts(
@@ -95,11 +96,12 @@ def _parts(
     ledger: _Ledger,
 ) -> list[_Part]:
     """What of the holds can be used; faulty time is booked at once."""
-    whole = [(hour.at, hour.at + HOUR_MS)]
+    begin, end = hour.at, hour.at + HOUR_MS
+    whole = [(begin, end)]
     parts = []
     for hold in holds:
         line = ledger.place[hold.uid, hour.models[hold.gpu]]
-        held = clipped([(hold.from_at, hold.to_at)], *whole[0])
+        held = [(max(begin, hold.from_at), min(end, hold.to_at))]
         if present[hold.gpu] != whole or hold.gpu in faulty:
             held = shared(held, present[hold.gpu])
             lost = shared(held, faulty.get(hold.gpu, []))
@@ -152,7 +154,8 @@ def _book_the_rest(
     broken: defaultdict[str, int] = defaultdict(int)
     for gpu, spans in present.items():
         there[hour.models[gpu]] += length(spans) * GPU_MILLI
-        broken[hour.models[gpu]] += length(faulty.get(gpu, [])) * GPU_MILLI
+    for gpu, spans in faulty.items():
+        broken[hour.models[gpu]] += length(spans) * GPU_MILLI
     for model, amount in there.items():
         line = ledger.place["", model]
         held = sum(paid[model].values()) - paid[model][Account.FAULTY]
@@ -166,18 +169,18 @@ def _uses(
     allocated: defaultdict[str, int] = defaultdict(int)
     for entry in entries:
         allocated[entry.payer] += entry.amount
-    held: defaultdict[str, list[tuple[Stretch, int]]] = defaultdict(list)
-    pods: defaultdict[str, dict[str, list[Stretch]]] = defaultdict(lambda: defaultdict(list))
-    for hold in holds:
+    held: defaultdict[str, Counter[Stretch]] = defaultdict(Counter)
+    pods: defaultdict[str, dict[str, set[Stretch]]] = defaultdict(lambda: defaultdict(set))
+    for hold in holds:  # the GPUs of a pod are mostly held together
         span = (max(at, hold.from_at), min(at + HOUR_MS, hold.to_at))
-        held[hold.uid].append((span, hold.gpu_milli))
-        pods[hold.uid][hold.pod].append(span)
+        held[hold.uid][span] += hold.gpu_milli
+        pods[hold.uid][hold.pod].add(span)
     for owner, uid in enumerate(owners):
         replicas = Crowd((span, 1) for spans in pods[uid].values() for span in merged(spans))
         yield Use(
             uid=uid,
             allocated=allocated[uid],
-            peak_milli=Crowd(held[uid]).highest,
+            peak_milli=Crowd(held[uid].items()).highest,
             stats=samples.of(owner),
             memory=samples.memory(owner),
             replicas=Replicas(replicas.average, replicas.highest, replicas.lowest),

@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 from stoker.domain.usage import HOUR_MS, MemoryStats, Stats
 from stoker.usage.facts import Hold, Measured
 
-AT_ONCE = 4096
+AT_ONCE = 512
+"""How many holds are gathered at a time: what they need stays in the processor's cache."""
+COUNTED_AT_ONCE = 1 << 18
 FULL = 10_000
 """A hundred percent, in hundredths of one."""
 SHARES = (0.50, 0.95)
@@ -37,7 +39,9 @@ class Samples:
 
     def of_all(self) -> Stats:
         """Every sample together; counted instead of sorted, as there are only so many values."""
-        counts = np.bincount(self._values, minlength=FULL + 1)
+        counts = np.zeros(FULL + 1, np.int64)
+        for first in range(0, len(self._values), COUNTED_AT_ONCE):
+            counts += np.bincount(self._values[first : first + COUNTED_AT_ONCE], minlength=FULL + 1)
         ends = np.cumsum(counts)
         samples = int(ends[-1])
         if not samples:
@@ -52,7 +56,7 @@ class Samples:
 
 def gather(measured: Measured, at: int, holds: Sequence[Hold], owners: Sequence[int], count: int) -> Samples:
     """The samples of holds that are ordered by owner."""
-    inside = (measured.ats >= at) & (measured.ats < at + HOUR_MS)
+    inside = slice(*np.searchsorted(measured.ats, [at, at + HOUR_MS]))
     ats = measured.ats[inside]
     utilization, memory = measured.utilization[:, inside], measured.memory[:, inside]
     counts = np.zeros(count, np.int64)
@@ -71,10 +75,11 @@ def gather(measured: Measured, at: int, holds: Sequence[Hold], owners: Sequence[
         values.append(np.clip(readings[taken], 0, FULL))
         used = memory[gpu]
         known = held & (used >= 0)
+        used *= known
         times = known.sum(axis=1)
         np.add.at(memories[:, 0], owner, times)
-        np.add.at(memories[:, 1], owner, np.where(known, used, 0).sum(axis=1, dtype=np.int64))
-        np.maximum.at(memories[:, 2], owner, np.where(known, used, 0).max(axis=1, initial=0))
+        np.add.at(memories[:, 1], owner, used.sum(axis=1, dtype=np.int64))
+        np.maximum.at(memories[:, 2], owner, used.max(axis=1, initial=0))
         np.add.at(memories[:, 3], owner, times * measured.memory_size[gpu])
     return Samples(np.concatenate(values), counts, memories)
 

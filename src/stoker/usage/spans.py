@@ -43,7 +43,10 @@ def without(one: Sequence[Stretch], other: Sequence[Stretch]) -> list[Stretch]:
 
 
 def length(stretches: Iterable[Stretch]) -> int:
-    return sum(last - first for first, last in stretches)
+    total = 0
+    for first, last in stretches:
+        total += last - first
+    return total
 
 
 class Crowd:
