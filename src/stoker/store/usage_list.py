@@ -23,8 +23,13 @@ from stoker.store.base import Params, Row, Transaction
 from stoker.store.listing import where
 from stoker.store.usage import CLUSTER_HOURS, DIMENSION_HOURS, EVERY, NAMESPACE_HOURS, WORKLOAD_HOURS, Hours
 
-FEW = 2_000
-"""So many rows are sorted at once sooner than they are found one by one along an index of another order."""
+WALKED = "utilization >= 0 AND utilization <= 10000"
+"""Every utilisation. It makes SQLite walk an index in the order of utilisation, where it would gather and sort."""
+GATHERED = "utilization + 0"
+"""The same number, but no column of an index, so that rows are gathered by the rest of the condition and sorted."""
+FETCH = 4
+"""To gather a row and sort it takes as long as to pass so many on the way along an index."""
+EVER = 1 << 62
 RANGE = "cluster_id = :cluster_id AND hour_at >= :from_at AND hour_at <= :to_at"
 OF_PAIR = f"""
 FROM workload_hour_count
@@ -95,16 +100,17 @@ def workloads(transaction: Transaction, query: HoursQuery, window: Window) -> Li
     """One page; the uid is the last key of every order."""
     condition, params = WORKLOAD.condition(query), structs.asdict(query)
     total = _count(transaction, WORKLOAD, condition, params) if query.name else _counted(transaction, query)
-    first = ()
+    order = WORKLOAD.order
     if query.order is HoursOrder.UTILIZATION:
-        # A sum is no column of an index: it keeps the planner from walking the whole order for a handful of rows.
-        first = ("utilization" if total > FEW else "utilization + 0",)
+        walk = not query.name and _is_near(transaction, query, window, total)
+        condition = WORKLOAD.condition(query, WALKED) if walk else condition
+        order = ("utilization" if walk else GATHERED, *order)
     elif window.offset and not query.name:
         query, window = _without_hours_before(transaction, query, window)
         params = structs.asdict(query)
     way = "DESC" if query.descending else "ASC"
-    order = ", ".join(f"{key} {way}" for key in (*first, *WORKLOAD.order))
-    return Listing(_rows(transaction, WORKLOAD, condition, order, params, window), total)
+    ordered = ", ".join(f"{key} {way}" for key in order)
+    return Listing(_rows(transaction, WORKLOAD, condition, ordered, params, window), total)
 
 
 def clusters(transaction: Transaction, from_at: int, to_at: int) -> list[str]:
@@ -158,6 +164,13 @@ def _pair(query: HoursQuery) -> Params:
 def _counted(transaction: Transaction, query: HoursQuery) -> int:
     row = transaction.one(COUNTED, _pair(query))
     return row[0] if row else 0
+
+
+def _is_near(transaction: Transaction, query: HoursQuery, window: Window, total: int) -> bool:
+    """Whether a window lies nearer along the order of utilisation, past the rows of all hours, than it takes to gather
+    the rows of the hours that are asked for."""
+    passed = (window.offset + window.limit) * _counted(transaction, structs.replace(query, from_at=0, to_at=EVER))
+    return passed <= FETCH * total * total
 
 
 def _without_hours_before(transaction: Transaction, query: HoursQuery, window: Window) -> tuple[HoursQuery, Window]:
