@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct, structs
 
 from stoker.domain.usage import Payer
+from stoker.domain.workload import Phase
 from stoker.store.base import Transaction
 from stoker.store.keys import by_keys
 
@@ -27,7 +28,7 @@ WHERE allocation.cluster_id = :cluster_id
   AND allocation.from_at < :to_at
 """
 PAYERS = """
-SELECT uid, slug, name, kind, namespace, workspace_id, user_id, '', gpu_milli * replicas
+SELECT uid, slug, name, kind, namespace, workspace_id, user_id, phase, gpu_milli * replicas, phase_at
 FROM workload
 WHERE uid IN (:keys)
 """
@@ -38,7 +39,7 @@ WHERE workload_uid IN (:keys)
 ORDER BY workload_uid, kind, key
 """
 PHASES = """
-SELECT workload_uid, phase, from_at
+SELECT workload_uid, phase, from_at, to_at
 FROM phase_interval
 WHERE workload_uid IN (:keys)
 ORDER BY workload_uid, version
@@ -87,9 +88,12 @@ def workloads(transaction: Transaction, uids: Iterable[str]) -> Workloads:
     wanted = sorted(uids)
     for uid, kind, key, value in by_keys(transaction, LABELS, wanted):
         labels[uid][kind][key] = value
-    for uid, phase, from_at in by_keys(transaction, PHASES, wanted):
+    for uid, phase, from_at, to_at in by_keys(transaction, PHASES, wanted):
         phases[uid].append((from_at, phase))
-    for row in by_keys(transaction, PAYERS, wanted):
-        mine = labels[row[0]]
-        payers[row[0]] = Payer(*row, labels=mine["label"], annotations=mine["annotation"])
+        if to_at is not None:  # an end is no interval; of those that are not the last, all are this one
+            phases[uid].append((to_at, Phase.STOPPED))
+    for *row, phase_at in by_keys(transaction, PAYERS, wanted):
+        uid, phase = row[0], row[7]
+        phases[uid].append((phase_at, phase))
+        payers[uid] = Payer(*row, labels=labels[uid]["label"], annotations=labels[uid]["annotation"])
     return Workloads(payers, phases)

@@ -30,7 +30,9 @@ from stoker.store.base import Transaction
 BASE = "/api/v1/gpu-aggregation"
 GIB = 2**30
 MINUTE = 60
-NODE = Node("node-001", 1, 1, tuple(Device(number, f"u{number}", "MI300X", 100 * GIB) for number in range(8)))
+NODE = Node(
+    "node-001", 64_000, 1024 * GIB, tuple(Device(number, f"u{number}", "MI300X", 100 * GIB) for number in range(8))
+)
 STATS = {"utilization": 5000, "lowest": 100, "highest": 9000, "samples": 240}
 
 
