@@ -1,16 +1,30 @@
 """Installations for the tests of `aggregation`."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from tests.contract.aggregation.lab import UsageLab
+from tests.postgres import TEMPLATE, PostgresServer
 
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[UsageLab]:
     with UsageLab(tmp_path / "data") as opened:
         yield opened
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def shared_lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[UsageLab]:
+    """One on each kind of database, for the tests of a module that only read."""
+    folder: Path = tmp_path_factory.mktemp("shared")
+    with ExitStack() as stack:
+        url = ""
+        if request.param == "postgres":
+            server: PostgresServer = request.getfixturevalue("postgres_server")
+            url = stack.enter_context(server.database(TEMPLATE))
+        yield stack.enter_context(UsageLab(folder / "data", url))
 
 
 @pytest.fixture
