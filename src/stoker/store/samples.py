@@ -47,14 +47,6 @@ WHERE cluster_id = :cluster_id
   AND at < :to_at
 ORDER BY at
 """
-EVERY_STRIPE = """
-SELECT at, first_gpu, gpus, data
-FROM sample_stripe
-WHERE cluster_id = :cluster_id
-  AND at >= :from_at
-  AND at < :to_at
-ORDER BY at, first_gpu
-"""
 NEWEST_TICK = "SELECT MAX(at) FROM sample_tick WHERE cluster_id = :cluster_id"
 NEWEST_HOUR = "SELECT MAX(hour_at) FROM sample_segment WHERE cluster_id = :cluster_id"
 OLDEST_TICK = "SELECT MIN(at) FROM sample_tick WHERE cluster_id = :cluster_id"
@@ -173,12 +165,6 @@ def stripes(
     """What was kept of some GPUs, with its moments, oldest first. It counts where there is a tick."""
     params = {"cluster_id": cluster_id, "first_gpu": first_gpu, "from_at": from_at, "to_at": to_at}
     return [(row[0], row[1]) for row in transaction.all(STRIPES, params)]
-
-
-def every_stripe(transaction: Transaction, cluster_id: str, from_at: int, to_at: int) -> list[tuple[int, Chunk]]:
-    """What was kept of all GPUs, with its moments, oldest first. It counts where there is a tick."""
-    params = {"cluster_id": cluster_id, "from_at": from_at, "to_at": to_at}
-    return [(row[0], Chunk(*row[1:])) for row in transaction.all(EVERY_STRIPE, params)]
 
 
 def oldest_tick(transaction: Transaction, cluster_id: str) -> int | None:

@@ -1,6 +1,7 @@
 """All readings of one hour of a cluster, GPU by GPU, as whole numbers."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,8 @@ from numpy.typing import NDArray
 from stoker.domain.readings import Metric
 from stoker.store import samples
 from stoker.store.base import Transaction
-from stoker.store.samples import Chunk
 from stoker.telemetry import roster as rosters
-from stoker.telemetry.chunks import decode_times, unpack
+from stoker.telemetry.chunks import STRIPE_GPUS, decode_times, unpack, unpack_ticks
 
 HOUR_MS = 3_600_000
 METRICS = (Metric.UTILIZATION, Metric.MEMORY_USED)
@@ -33,18 +33,29 @@ class HourReadings(Struct, frozen=True, eq=False):
 def hour_readings(transaction: Transaction, cluster_id: str, hour_at: int, gpus: Sequence[Gpu]) -> HourReadings:
     """Of these GPUs; what other GPUs said is left out."""
     segments = samples.segments(transaction, cluster_id, hour_at, hour_at + HOUR_MS)
-    ticks = samples.ticks(transaction, cluster_id, hour_at, hour_at + HOUR_MS)
     times = {segment.id: decode_times(segment.times) for segment in segments}
-    loose = {tick.at: tick.roster_id for tick in ticks}
-    sheet = _Sheet(gpus, np.unique(np.concatenate([np.array(list(loose), np.int64), *times.values()])))
+    loose: defaultdict[int, list[int]] = defaultdict(list)
+    for tick in samples.ticks(transaction, cluster_id, hour_at, hour_at + HOUR_MS):
+        loose[tick.roster_id].append(tick.at)
+    sheet = _Sheet(gpus, np.unique(np.concatenate([*times.values(), *map(_moments, loose.values()), _moments([])])))
     for segment in segments:
         rows = sheet.rows(transaction, segment.roster_id)
         for chunk in samples.chunks(transaction, segment.id):
-            sheet.put(chunk, rows, times[segment.id])
-    for at, stripe in samples.every_stripe(transaction, cluster_id, hour_at, hour_at + HOUR_MS) if loose else ():
-        if at in loose:  # what is left of a tick that is in a segment by now does not count
-            sheet.put(stripe, sheet.rows(transaction, loose[at]), np.array([at], np.int64))
+            mine = rows[chunk.first_gpu : chunk.first_gpu + chunk.gpus]
+            sheet.put(mine, times[segment.id], unpack(chunk.data, METRICS))
+    for roster_id, ats in loose.items():
+        rows, counting = sheet.rows(transaction, roster_id), set(ats)
+        for first in range(0, len(rows), STRIPE_GPUS):
+            kept = samples.stripes(transaction, cluster_id, first, ats[0], ats[-1] + 1)
+            stripes = {at: data for at, data in kept if at in counting}
+            if stripes:
+                said = unpack_ticks(list(stripes.values()), METRICS)
+                sheet.put(rows[first : first + STRIPE_GPUS], _moments(list(stripes)), said)
     return HourReadings(sheet.ats, sheet.utilization, sheet.memory)
+
+
+def _moments(ats: Sequence[int]) -> NDArray[np.int64]:
+    return np.array(ats, np.int64)
 
 
 class _Sheet:
@@ -57,14 +68,14 @@ class _Sheet:
         self._row = {gpu: number for number, gpu in enumerate(gpus)}
         self._rows: dict[int, NDArray[np.intp]] = {}
 
-    def put(self, chunk: Chunk, rows: NDArray[np.intp], ats: NDArray[np.int64]) -> None:
-        """Some GPUs of a roster at some moments; `rows` is where the roster's GPUs are here."""
-        values = unpack(chunk.data, METRICS)
-        mine = rows[chunk.first_gpu : chunk.first_gpu + chunk.gpus]
-        known = np.flatnonzero(mine >= 0)
-        place = _block(mine[known], np.searchsorted(self.ats, ats))
+    def put(
+        self, rows: NDArray[np.intp], ats: NDArray[np.int64], values: Mapping[Metric, NDArray[np.signedinteger]]
+    ) -> None:
+        """What some GPUs said at some moments; `rows` is where they are here, -1 if they are not."""
+        known = np.flatnonzero(rows >= 0)
+        place = _block(rows[known], np.searchsorted(self.ats, ats))
         for whole, metric in ((self.utilization, Metric.UTILIZATION), (self.memory, Metric.MEMORY_USED)):
-            found = values[metric] if len(known) == len(mine) else values[metric][known]
+            found = values[metric] if len(known) == len(rows) else values[metric][known]
             whole[place] = np.maximum(found, MISSING)
 
     def rows(self, transaction: Transaction, roster_id: int) -> NDArray[np.intp]:
