@@ -125,7 +125,7 @@ class Fleet:
                     for loop in self._loops(leased, cluster_id):
                         group.create_task(forever(loop, cluster_id))
             except* LeaseLostError as lost:
-                log.warning("%s", lost.exceptions[0])
+                log.warning("%s", _first(lost))
 
     def _loops(self, store: Store, cluster_id: str) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         settings = self._settings
@@ -173,6 +173,12 @@ async def working(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
+
+
+def _first(group: BaseExceptionGroup) -> BaseException:
+    """The first error that is not a group itself."""
+    first = group.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 def _secrets(settings: Settings) -> tuple[Path, ...]:
