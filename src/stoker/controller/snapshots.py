@@ -5,6 +5,7 @@ A slot is kept once. After a pause the slots that passed are kept as missed.
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Mapping
 
 from stoker.domain.clock import Clock
 from stoker.domain.live import Part
@@ -50,17 +51,23 @@ class Snapshots:
             held[allocation.workload_uid] += allocation.gpu_milli
         view = live_views.read(transaction, self._cluster_id, Part.CONSUMERS)
         consumers = live_views.decode_consumers(view.body) if view else []
-        utilization = {consumer.uid: consumer.utilization for consumer in consumers}
-        whose = usage_facts.workloads(transaction, held).payers
-        return [
-            SnapshotWorkload(
-                uid,
-                payer.name,
-                payer.namespace,
-                payer.kind,
-                held[uid],
-                utilization.get(uid),
-                {key: value for key, value in payer.annotations.items() if key not in SINGLE_POD},
-            )
-            for uid, payer in sorted(whose.items())
-        ]
+        return named(transaction, held, {consumer.uid: consumer.utilization for consumer in consumers})
+
+
+def named(
+    transaction: Transaction, held: Mapping[str, int], utilization: Mapping[str, float | None]
+) -> list[SnapshotWorkload]:
+    """Whose workloads they are that hold so many milli-GPUs, by their uids."""
+    whose = usage_facts.workloads(transaction, held).payers
+    return [
+        SnapshotWorkload(
+            uid,
+            payer.name,
+            payer.namespace,
+            payer.kind,
+            held[uid],
+            utilization.get(uid),
+            {key: value for key, value in payer.annotations.items() if key not in SINGLE_POD},
+        )
+        for uid, payer in sorted(whose.items())
+    ]

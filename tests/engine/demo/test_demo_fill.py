@@ -1,6 +1,7 @@
 """The past in a store: there after the first start, taken up after a crash, and only continued by the next."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from stoker.domain.workload import Phase
 from stoker.engines.base import Everything
 from stoker.server.demo import fill
 from stoker.server.demo.open import Demo, open_demo
-from stoker.store import log_chunks, samples, training, workload_list, workloads
+from stoker.store import log_chunks, samples, snapshots, training, workload_list, workloads
 from stoker.store.base import Change, Store, T, Transaction
 from stoker.telemetry.stored import StoredSeries
 
@@ -26,12 +27,21 @@ UIDS = "SELECT uid FROM workload ORDER BY uid"
 ROWS = """
 SELECT (SELECT COUNT(*) FROM workload), (SELECT COUNT(*) FROM condition), (SELECT COUNT(*) FROM phase_interval),
        (SELECT COUNT(*) FROM pod), (SELECT COUNT(*) FROM allocation), (SELECT COUNT(*) FROM training_chunk),
-       (SELECT COUNT(*) FROM sample_segment), (SELECT COUNT(*) FROM sample_tick), (SELECT COUNT(*) FROM gpu_span)
+       (SELECT COUNT(*) FROM sample_segment), (SELECT COUNT(*) FROM sample_tick), (SELECT COUNT(*) FROM gpu_span),
+       (SELECT COUNT(*) FROM snapshot)
 """
 SPANS = """
 SELECT node, device, from_at, COALESCE(to_at, 9000000000000)
 FROM allocation
 ORDER BY node, device, from_at
+"""
+HELD_AT = """
+SELECT workload_uid, SUM(gpu_milli)
+FROM allocation
+WHERE from_at <= {at}
+  AND COALESCE(to_at, 9000000000000) > {at}
+GROUP BY workload_uid
+ORDER BY workload_uid
 """
 TICKS = "SELECT at FROM sample_tick ORDER BY at"
 
@@ -223,3 +233,19 @@ def test_every_workload_can_be_listed_with_its_owner(bench: Bench) -> None:
         }
 
     assert bench.run(bench.store.read(owners)) <= people
+
+
+def test_the_last_day_has_its_snapshots_as_if_they_had_been_taken_then(bench: Bench) -> None:
+    demo = bench.open(snapshot_seconds=600)
+    cluster = demo.world.cluster.id
+    during = partial(snapshots.during, cluster_id=cluster, from_at=0, to_at=BEGIN, details=True, limit=1000)
+    found = bench.run(bench.store.read(during))
+    step = 600_000
+    first = BEGIN - round(DAYS * 24 * HOUR)
+    assert [each.at for each in found] == list(range(first // step * step + step, BEGIN + 1, step))
+    last = found[-1]
+    held = [tuple(row) for row in bench.rows(HELD_AT.format(at=last.at))]
+    assert [(each.uid, each.gpu_milli) for each in last.workloads or ()] == held
+    assert {each.gpus for each in found} == {demo.engine.machines.gpus}
+    assert any((each.utilization or 0) > 0.3 for each in last.workloads or ())
+    assert all(each.annotations["cost-center"] for each in last.workloads or ())

@@ -17,7 +17,7 @@ from stoker.domain.clock import Clock
 from stoker.engines.simulated import SimulatedEngine
 from stoker.engines.simulated.readings import Held
 from stoker.engines.simulated.roster import held_by
-from stoker.server.demo import printed, readings, training
+from stoker.server.demo import printed, readings, snapshots, training
 from stoker.server.demo.lives import Job, life_of
 from stoker.server.demo.past import Occupied, Past
 from stoker.server.demo.people import World
@@ -59,11 +59,14 @@ class Stretch(Struct, frozen=True):
 
 
 class Fill:
-    def __init__(self, store: Store, engine: SimulatedEngine, world: World, clock: Clock) -> None:
+    def __init__(
+        self, store: Store, engine: SimulatedEngine, world: World, clock: Clock, snapshot_seconds: int
+    ) -> None:
         self._store = store
         self._engine = engine
         self._world = world
         self._clock = clock
+        self._slot_ms = snapshot_seconds * 1000
         self._cluster_id = world.cluster.id
 
     async def run(self, days: float) -> None:
@@ -111,6 +114,7 @@ class Fill:
         for failed in await asyncio.gather(*both, return_exceptions=True):
             if failed is not None:
                 raise failed
+        await self._write_snapshots(stretch)
         await self._store.write(lambda tx: counters.put(tx, MARK + "done", 1))
         log.info("demo: %d workloads, %.1f hours of readings in %.1f s", len(jobs), hours, time.monotonic() - began)
 
@@ -148,6 +152,15 @@ class Fill:
             part = (some[-1].until - stretch.start) / max(1, stretch.end - stretch.start)
             log.info("demo: %.0f %% of the readings", 100 * part)
         await writing
+
+    async def _write_snapshots(self, stretch: Stretch) -> None:
+        """Of the last day, as far back as people ask when they say nothing else."""
+        since, step = max(stretch.start, stretch.end - DAY_MS), self._slot_ms
+        for hour_at in range(since // HOUR_MS * HOUR_MS, stretch.end + 1, HOUR_MS):
+            first, last = max(since + 1, hour_at), min(stretch.end, hour_at + HOUR_MS - 1)
+            slots = range(-(-first // step) * step, last + 1, step)
+            take = partial(snapshots.take, cluster_id=self._cluster_id, hour_at=hour_at, slots=slots)
+            await self._store.write(partial(take, gpus=self._engine.machines.gpus))
 
     def _occupied(self, transaction: Transaction, begins: int) -> list[Occupied]:
         """Who held room when the stretch began; the engine knows until when."""

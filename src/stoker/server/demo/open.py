@@ -38,7 +38,8 @@ async def open_demo(store: Store, settings: Settings, data_dir: Path, clock: Clo
 
     try:
         world = await store.write(found)
-        await Fill(store, engine, world, clock).run(settings.demo_days / settings.demo_speed)
+        fill = Fill(store, engine, world, clock, settings.snapshot_seconds)
+        await fill.run(settings.demo_days / settings.demo_speed)
     except BaseException:
         await engine.close()
         raise
