@@ -1,0 +1,28 @@
+"""Run as a process of its own, to be killed: closes the hours of a cluster in the database of a folder, at a moment."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+from msgspec import Struct
+
+from stoker.controller.rollup import Rollup
+from stoker.store import open_store
+
+
+class Moment(Struct, frozen=True):
+    at: int
+
+    def now(self) -> int:
+        return self.at
+
+
+async def close(folder: Path, cluster_id: str, at: int) -> None:
+    store = open_store("", folder, 1)
+    print("open", flush=True)
+    await Rollup(store, cluster_id, Moment(at), 1.0).catch_up()
+    await store.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(close(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])))
