@@ -41,6 +41,9 @@ NOT_GUESSED = {
     # Nor a range whose end comes after its start, and not too long after it.
     "/api/workloads/{uid}/metrics",
     *(f"/api/v1/gpu-aggregation/{level}/hourly-stats" for level in ("cluster", "namespaces", "labels", "workloads")),
+    # Nor a spec with nothing in it that has no counterpart here; the last of these is never served.
+    *(f"/api/v1/workloads/{kind}" for kind in ("workspaces", "trainings", "distributed", "inferences")),
+    "/api/v1/workloads/distributed-inferences",
     # Nothing runs here, so there are no pods, and nobody has looked at who holds what.
     "/api/v1/gpu-aggregation/snapshots/latest",
     f"{SAFE}/{{name}}/pods/{{podId}}/logs",
@@ -59,6 +62,8 @@ class Target:
         self._numbers = itertools.count(1)
         lab.add_user("li", password=PASSWORD)
         lab.add_workspace("vision", member="li")
+        vision = lab.get(f"{V1}/workspaces/vision", as_="admin").json()
+        self.place = {"projectId": str(vision["id"]), "clusterId": vision["cluster"]}
 
     def operation(self, endpoint: Endpoint) -> APIOperation:
         return self.schema[endpoint.path][endpoint.method]
@@ -95,6 +100,8 @@ class Target:
                 return {"name": self.new_workload(), "podId": "master-0"}
             case ["api", "custom", "workloads", "{name}", _]:
                 return {"name": self.new_workload()}
+            case ["api", "v1", "workloads", "{workloadType}", "{workloadId}", *rest]:
+                return {"workloadType": "workspaces", "workloadId": self.new_workload(stopped=rest == ["resume"])}
             case ["api", "workloads", "{uid}", *_]:
                 return {"uid": self.new_workload()}
             case parts:
@@ -115,6 +122,10 @@ class Target:
             "startAfter": None,
             "specifiedNodes": [],
             "dependencies": [],
+            **self.place,
+            "ids": [self.new_workload()],
+            "spec": {"image": "python:3.11", "command": "true"},
+            **dict.fromkeys(("templateId", "masterSpec", "masterSpecSameAsWorker")),
         }
 
     def new_name(self) -> str:

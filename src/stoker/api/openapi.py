@@ -164,7 +164,9 @@ def _schema(kind: Any, components: dict[str, Any]) -> dict[str, Any]:
     ):
         return {"anyOf": [_schema(each, components) for each in get_args(kind)]}
     (schema,), found = msgspec.json.schema_components([kind], schema_hook=_unknown, ref_template=REF)
-    components.update(found)
+    for name, each in found.items():
+        if components.setdefault(name, each) != each:
+            raise ValueError(f"two structs are called {name}; one would be described by the other")
     return schema
 
 

@@ -169,6 +169,16 @@ class Spec(Struct, frozen=True):
     shown_cpu: str = ""
     shown_gpu: str = ""
     shown_memory: str = ""
+    shown_arguments: str = ""
+    """What at the end of the entry point was sent apart from the command."""
+
+    @property
+    def command_and_arguments(self) -> tuple[str, str]:
+        """The two as they were sent; all of it is the command once something else is run."""
+        end = f" {self.shown_arguments}"
+        if self.shown_arguments and self.entry_point.endswith(end):
+            return self.entry_point.removesuffix(end), self.shown_arguments
+        return self.entry_point, ""
 
     @property
     def total(self) -> Resources:

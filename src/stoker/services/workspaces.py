@@ -12,6 +12,9 @@ from stoker.services.once import Once, only_once
 from stoker.store import accounts, clusters, counters, departments, workloads, workspaces
 from stoker.store.base import Transaction
 
+LONGEST_NUMBER = 19
+"""Ids have fewer digits than this; a longer number is nobody's."""
+
 
 class NewWorkspace(Struct, frozen=True, kw_only=True):
     """Department, cluster and namespace have defaults: `default`, the default cluster, the name."""
@@ -50,6 +53,18 @@ class Workspaces:
 
     async def read(self, actor: Actor, name: str) -> Workspace:
         return await self._context.store.peek(lambda tx: visible(tx, actor, name))
+
+    async def numbered(self, actor: Actor, number: str) -> Workspace:
+        """The workspace of this id, as it is written in text."""
+
+        def query(transaction: Transaction) -> Workspace:
+            known = number.isascii() and number.isdigit() and len(number) < LONGEST_NUMBER
+            found = workspaces.get(transaction, int(number)) if known else None
+            if found is None or not (actor.admin or found.id in actor.memberships):
+                raise not_found("workspace", number)
+            return visible(transaction, actor, found.name)
+
+        return await self._context.store.peek(query)
 
     async def create(self, actor: Actor, new: NewWorkspace, once: Once | None = None) -> Workspace:
         authorise(actor, Action.WORKSPACE_CREATE)

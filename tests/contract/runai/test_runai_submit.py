@@ -1,0 +1,298 @@
+"""Workloads that Run:ai's clients submit, suspend, resume and delete: the same things that every other family shows."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.api.lab import SAFE
+from tests.contract.runai.submissions import TYPES, WORKLOADS, body, place, submit
+from tests.contract.safe.lab import QueueLab, big_node
+
+from stoker.domain.lifecycle import Placed, PodsEnded, PodsGone, PodsUp
+from stoker.domain.workload import Kind, Phase
+
+KINDS = {
+    "workspaces": Kind.AUTHORING,
+    "trainings": Kind.JOB,
+    "distributed": Kind.PYTORCH_JOB,
+    "inferences": Kind.DEPLOYMENT,
+}
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueueLab]:
+    with QueueLab(tmp_path_factory.mktemp("submit") / "data") as opened:
+        opened.add_staff()
+        opened.add_nodes(big_node("node-1"), big_node("node-2"))
+        yield opened
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_a_submission_is_one_of_our_kinds_and_is_read_back(lab: QueueLab, kind: str) -> None:
+    compute = {"gpuDevicesRequest": 2, "cpuCoreRequest": 1.5, "cpuMemoryRequest": "4Gi"}
+    made = submit(lab, kind, compute=compute, environmentVariables=[{"name": "A", "value": "1"}])
+    assert made["actualPhase"] == "Pending"
+    assert made["desiredPhase"] == "Running"
+    assert made["createdBy"] == "member"
+    assert made["spec"]["compute"] == compute
+    assert (made["spec"]["command"], made["spec"]["args"]) == ("sleep", "60")
+    assert made["spec"]["environmentVariables"] == [{"name": "A", "value": "1"}]
+    assert lab.get(f"{WORKLOADS}/{kind}/{made['workloadId']}", as_="viewer").json() == made
+    kept = lab.inside(made["workloadId"])
+    assert (kept.kind, kept.origin_api) == (KINDS[kind], "runai")
+    shown = lab.detail(kept.slug)
+    assert (shown["entryPoint"], shown["env"], shown["phase"]) == ("sleep 60", {"A": "1"}, "Pending")
+    assert shown["resource"]["gpu"] == "2"
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_it_is_suspended_resumed_and_deleted(lab: QueueLab, kind: str) -> None:
+    made = submit(lab, kind)
+    path = f"{WORKLOADS}/{kind}/{made['workloadId']}"
+    lab.go(made["workloadId"], Placed, PodsUp)
+
+    def phases() -> tuple[str, str, str]:
+        found = lab.get(path, as_="member").json()
+        return found["actualPhase"], found["desiredPhase"], lab.detail(made["workloadId"])["phase"]
+
+    suspended = lab.post(f"{path}/suspend", as_="member")
+    assert (suspended.status_code, suspended.json()["code"]) == (202, 202)
+    assert phases() == ("Stopping", "Stopped", "Running")
+    lab.go(made["workloadId"], PodsGone)
+    assert phases() == ("Stopped", "Stopped", "Stopped")
+    assert lab.post(f"{path}/suspend", as_="member").status_code == 202
+    resumed = lab.post(f"{path}/resume", as_="member")
+    assert (resumed.status_code, resumed.json()["code"]) == (202, 202)
+    assert phases() == ("Resuming", "Running", "Pending")
+    assert lab.post(f"{path}/resume", as_="member").status_code == 409
+    assert lab.delete(path, as_="member").status_code == 202
+    assert lab.get(path, as_="member").status_code == 404
+    assert lab.get(f"{SAFE}/{made['workloadId']}", as_="member").status_code == 404
+
+
+def test_what_has_ended_by_itself_is_not_suspended(lab: QueueLab) -> None:
+    made = submit(lab)
+    lab.go(made["workloadId"], Placed, PodsUp, lambda at: PodsEnded(at, success=True, message="done"))
+    refused = lab.post(f"{WORKLOADS}/trainings/{made['workloadId']}/suspend", as_="member")
+    assert (refused.status_code, refused.json()["code"]) == (409, 409)
+    assert lab.inside(made["workloadId"]).phase is Phase.COMPLETED
+
+
+def test_a_workload_is_only_found_by_its_own_type(lab: QueueLab) -> None:
+    made = submit(lab, "trainings")["workloadId"]
+    for kind in ("workspaces", "distributed", "inferences", "distributed-inferences", "pods-of"):
+        for method, end in (("GET", ""), ("DELETE", ""), ("POST", "/suspend"), ("POST", "/resume")):
+            answer = lab.request(method, f"{WORKLOADS}/{kind}/{made}{end}", as_="admin")
+            assert (answer.status_code, answer.json()["code"]) == (404, 404)
+    assert lab.inside(made).phase is Phase.PENDING
+
+
+def test_who_may_not_see_or_do_it(lab: QueueLab) -> None:
+    made = submit(lab)["workloadId"]
+    path = f"{WORKLOADS}/trainings/{made}"
+    assert lab.get(path).status_code == 401
+    assert lab.get(path, as_="outsider").status_code == 404
+    assert lab.delete(path, as_="viewer").status_code == 403
+    sent = body(lab)
+    assert lab.post(f"{WORKLOADS}/trainings", as_="viewer", json=sent).status_code == 403
+    hidden = lab.post(f"{WORKLOADS}/trainings", as_="outsider", json=sent)
+    assert hidden.status_code == 404
+    assert "vision" not in hidden.text
+
+
+def test_a_body_that_is_json_inside_a_json_string_is_taken(lab: QueueLab) -> None:
+    made = lab.post(f"{WORKLOADS}/trainings", as_="member", json=json.dumps(body(lab)))
+    assert made.status_code == 202, made.text
+    batch = {"ids": [made.json()["workloadId"]], "action": "suspend"}
+    assert lab.post(f"{WORKLOADS}/batch", as_="member", json=json.dumps(batch)).json()["failed"] == []
+
+
+def test_the_same_key_submits_once(lab: QueueLab) -> None:
+    sent = body(lab)
+    headers = {"Idempotency-Key": lab.name("key")}
+    first, second = (lab.post(f"{WORKLOADS}/trainings", as_="member", json=sent, headers=headers) for _ in range(2))
+    assert first.json() == second.json()
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "replicas"),
+    [
+        ("trainings", {}, 1),
+        ("trainings", {"parallelism": 3, "completions": 3}, 3),
+        ("distributed", {}, 2),
+        ("distributed", {"numWorkers": 3, "distributedFramework": "PyTorch"}, 4),
+        ("inferences", {}, 1),
+        ("inferences", {"autoscaling": {"minReplicas": 2, "maxReplicas": 2}}, 2),
+        ("workspaces", {}, 1),
+    ],
+)
+def test_how_many_pods_there_are(lab: QueueLab, kind: str, spec: dict[str, Any], replicas: int) -> None:
+    made = submit(lab, kind, **spec)
+    assert lab.inside(made["workloadId"]).spec.replicas == replicas
+    for name, value in spec.items():
+        assert made["spec"][name] == value
+
+
+@pytest.mark.parametrize(
+    ("kind", "priority", "kept", "preemptible"),
+    [
+        ("trainings", None, 40, True),
+        ("workspaces", None, 125, False),
+        ("inferences", None, 125, False),
+        ("trainings", "very-low", 25, True),
+        ("trainings", "medium-high", 90, True),
+        ("trainings", "high", 125, False),
+        ("trainings", "build", 100, False),
+    ],
+)
+def test_a_priority_class_is_a_number_and_says_what_is_preempted(
+    lab: QueueLab, kind: str, priority: str | None, kept: int, preemptible: bool
+) -> None:
+    workload = lab.inside(submit(lab, kind, priorityClass=priority)["workloadId"])
+    assert (workload.priority, workload.preemptible) == (kept, preemptible)
+
+
+def test_what_is_said_of_preemption_counts_more_than_the_priority(lab: QueueLab) -> None:
+    made = submit(lab, priorityClass="high", preemptibility="preemptible")
+    assert lab.inside(made["workloadId"]).preemptible
+    made = submit(lab, priorityClass="low", preemptibility="non-preemptible")
+    assert not lab.inside(made["workloadId"]).preemptible
+
+
+def test_the_highest_priority_needs_a_manager(lab: QueueLab) -> None:
+    sent = body(lab, priorityClass="very-high")
+    assert lab.post(f"{WORKLOADS}/trainings", as_="member", json=sent).status_code == 403
+    assert lab.post(f"{WORKLOADS}/trainings", as_="manager", json=sent).status_code == 202
+
+
+def test_a_part_of_a_gpu_is_asked_for_by_portion(lab: QueueLab) -> None:
+    asked = {"gpuDevicesRequest": 1, "gpuRequestType": "portion", "gpuPortionRequest": 0.25}
+    made = submit(lab, compute=asked)
+    assert lab.inside(made["workloadId"]).spec.resources.gpu_milli == 250
+    assert made["spec"]["compute"] == {**asked, "cpuCoreRequest": 0.1, "cpuMemoryRequest": "100000000"}
+
+
+def test_a_port_becomes_the_service(lab: QueueLab) -> None:
+    made = submit(lab, "inferences", servingPort={"container": 8000})
+    assert made["spec"]["servingPort"] == {"container": 8000}
+    service = lab.get(f"{SAFE}/{made['workloadId']}/service", as_="member").json()
+    assert service["ports"][0]["targetPort"] == 8000
+
+
+def test_what_can_never_fit_is_refused_with_the_numbers(lab: QueueLab) -> None:
+    answer = lab.post(f"{WORKLOADS}/trainings", as_="member", json=body(lab, compute={"gpuDevicesRequest": 9}))
+    assert (answer.status_code, answer.json()["code"]) == (403, 403)
+    assert "9" in answer.json()["message"]
+    assert "8" in answer.json()["message"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "field"),
+    [
+        ("trainings", {"storage": {"pvc": [{"path": "/data"}]}}, "spec.storage"),
+        ("trainings", {"security": {"runAsUid": 7}}, "spec.security"),
+        ("trainings", {"workingDir": "/x"}, "spec.workingDir"),
+        ("trainings", {"tolerations": [{"key": "x"}]}, "spec.tolerations"),
+        ("trainings", {"command": None}, "spec.command"),
+        ("trainings", {"command": None, "args": None}, "spec.command"),
+        ("trainings", {"priorityClass": "urgent"}, "spec.priorityClass"),
+        ("trainings", {"completions": 2}, "spec.completions"),
+        ("trainings", {"category": "Deploy"}, "spec.category"),
+        ("trainings", {"numWorkers": 2}, "spec.numWorkers"),
+        ("trainings", {"compute": {"gpuRequestType": "memory"}}, "spec.compute.gpuRequestType"),
+        ("trainings", {"compute": {"gpuMemoryRequest": "4Gi"}}, "spec.compute.gpuMemoryRequest"),
+        ("trainings", {"compute": {"cpuMemoryRequest": "4 Gi"}}, "spec.compute.cpuMemoryRequest"),
+        (
+            "trainings",
+            {"compute": {"gpuDevicesRequest": 2, "gpuPortionRequest": 0.5}},
+            "spec.compute.gpuPortionRequest",
+        ),
+        (
+            "trainings",
+            {"environmentVariables": [{"name": "A", "secret": {"name": "s", "key": "k"}}]},
+            "spec.environmentVariables.A.secret",
+        ),
+        ("trainings", {"ports": [{"container": 1}, {"container": 2}]}, "spec.ports"),
+        ("distributed", {"distributedFramework": "MPI"}, "spec.distributedFramework"),
+        ("distributed", {"numWorkers": 2, "maxReplicas": 4}, "spec.maxReplicas"),
+        ("inferences", {"autoscaling": {"minReplicas": 1, "maxReplicas": 4}}, "spec.autoscaling.maxReplicas"),
+        ("inferences", {"autoscaling": {"minReplicas": 0}}, "spec.autoscaling.minReplicas"),
+    ],
+)
+def test_what_is_not_served_is_refused_by_name(lab: QueueLab, kind: str, spec: dict[str, Any], field: str) -> None:
+    answer = lab.post(f"{WORKLOADS}/{kind}", as_="member", json=body(lab, **spec))
+    assert (answer.status_code, answer.json()["code"]) == (400, 400)
+    assert answer.json()["message"].startswith(f"{field}: "), answer.text
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"name": "No Such"}, "name"),
+        ({"name": None}, "name"),
+        ({"clusterId": "00000000-0000-4000-8000-000000000000"}, "clusterId"),
+        ({"templateId": "x"}, "templateId"),
+        ({"colour": "red"}, "colour"),
+    ],
+)
+def test_a_bad_submission_is_refused_by_name(lab: QueueLab, fields: dict[str, Any], field: str) -> None:
+    answer = lab.post(f"{WORKLOADS}/trainings", as_="member", json={**body(lab), **fields})
+    assert answer.status_code == 400
+    assert answer.json()["message"].startswith(f"{field}: ")
+
+
+@pytest.mark.parametrize("project", ["999", "vision", "-1", "9" * 40, "٣"])
+def test_a_project_that_is_not_there_is_not_found(lab: QueueLab, project: str) -> None:
+    sent = {**body(lab), "projectId": project}
+    assert lab.post(f"{WORKLOADS}/trainings", as_="member", json=sent).status_code == 404
+
+
+def test_null_is_the_same_as_left_out(lab: QueueLab) -> None:
+    sent = body(lab, compute={"gpuDevicesRequest": None}, storage=None)
+    sent["spec"] |= {"labels": None, "nodePools": None, "ports": [None], "storage": {}}
+    assert lab.post(f"{WORKLOADS}/trainings", as_="member", json=sent).status_code == 202
+
+
+def test_distributed_inference_says_that_it_is_not_served(lab: QueueLab) -> None:
+    answer = lab.post(f"{WORKLOADS}/distributed-inferences", as_="member", json={"name": "x", **place(lab)})
+    assert answer.status_code == 400
+    assert answer.json()["message"] == "Distributed inference is not served here: a replica is one pod."
+
+
+class TestBatches:
+    def _batch(self, lab: QueueLab, action: str, ids: list[str], as_: str = "member") -> dict[str, Any]:
+        answer = lab.post(f"{WORKLOADS}/batch", as_=as_, json={"ids": ids, "action": action})
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def test_each_is_told_of_by_itself(self, lab: QueueLab) -> None:
+        one, two = submit(lab)["workloadId"], submit(lab, "inferences")["workloadId"]
+        ghost = "00000000-0000-4000-8000-000000000000"
+        done = self._batch(lab, "suspend", [one, ghost, two, one])
+        assert done["succeeded"] == [one, two]
+        assert [(each["id"], each["code"]) for each in done["failed"]] == [(ghost, 404)]
+        assert self._batch(lab, "resume", [one, two])["succeeded"] == [one, two]
+        [failed] = self._batch(lab, "resume", [one])["failed"]
+        assert (failed["id"], failed["code"]) == (one, 409)
+        assert self._batch(lab, "delete", [one, two])["succeeded"] == [one, two]
+        assert [each["code"] for each in self._batch(lab, "delete", [one])["failed"]] == [404]
+
+    def test_what_one_may_not_do_fails(self, lab: QueueLab) -> None:
+        one = submit(lab)["workloadId"]
+        assert [each["code"] for each in self._batch(lab, "delete", [one], "viewer")["failed"]] == [403]
+        assert [each["code"] for each in self._batch(lab, "delete", [one], "outsider")["failed"]] == [404]
+
+    @pytest.mark.parametrize(
+        ("sent", "field"),
+        [
+            ({"ids": [], "action": "delete"}, "ids"),
+            ({"ids": ["x"] * 101, "action": "delete"}, "ids"),
+            ({"ids": ["x"], "action": "stop"}, "action"),
+            ({"action": "delete"}, "ids"),
+        ],
+    )
+    def test_a_bad_one_is_refused_by_name(self, lab: QueueLab, sent: dict[str, Any], field: str) -> None:
+        answer = lab.post(f"{WORKLOADS}/batch", as_="member", json=sent)
+        assert answer.status_code == 400
+        assert answer.json()["message"].startswith(f"{field}: ")
