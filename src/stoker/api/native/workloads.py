@@ -50,7 +50,7 @@ class EventView(Struct, frozen=True, rename="camel"):
     message: str
 
 
-class LineView(Struct, frozen=True):
+class LogLineView(Struct, frozen=True):
     pod: str
     attempt: int
     at: Time
@@ -60,7 +60,7 @@ class LineView(Struct, frozen=True):
 class LinesAnswer(Struct, frozen=True):
     """In the order of time; the last `limit` of them."""
 
-    items: list[LineView]
+    items: list[LogLineView]
 
 
 @endpoint(
@@ -123,7 +123,7 @@ async def search_logs(call: Call[SearchParams]) -> LinesAnswer:
         text=asked.text, since=optional_instant(asked.since, "since") or 0, attempt=asked.attempt, limit=asked.limit
     )
     found = await call.services.logs.search(call.actor, asked.name, query)
-    return LinesAnswer([LineView(each.pod, each.attempt, rfc3339(each.at), each.text) for each in found])
+    return LinesAnswer([LogLineView(each.pod, each.attempt, rfc3339(each.at), each.text) for each in found])
 
 
 async def _stream(first: Event | None, events: AsyncIterator[Event | None]) -> AsyncIterator[bytes]:
