@@ -589,6 +589,26 @@ class TestWebSockets:
         assert server.ask(GET + WEBSOCKET + b"\r\n").status == 401
 
     @pytest.mark.parametrize(
+        ("name", "query", "status", "field"),
+        [
+            ("x", "command=echo&command=a%00b", 400, "query"),
+            ("x", "command=id&pod=%FF", 400, "query"),
+            ("x", "command=id&tty=maybe", 400, "tty"),
+            ("x", "command=id&columns=0", 400, "columns"),
+            ("x", "command=", 400, "command"),
+            ("%00", "command=id", 404, ""),
+            ("%252F", "command=id", 404, ""),
+        ],
+    )
+    def test_what_is_asked_of_a_terminal_is_read_as_of_any_request(
+        self, server: WireServer, name: str, query: str, status: int, field: str
+    ) -> None:
+        get = GET.replace(b"/healthz", f"/api/stoker/v1/workloads/{name}/exec?{query}".encode())
+        answer = server.ask(get + b"Authorization: Bearer " + server.key + b"\r\n" + WEBSOCKET + b"\r\n")
+        assert answer.status == status
+        assert answer.json()["error"]["field"] == field
+
+    @pytest.mark.parametrize(
         "head",
         [
             b"POST /x HTTP/1.1\r\n" + HOST + WEBSOCKET,

@@ -9,15 +9,17 @@ import contextlib
 import logging
 import re
 import time
-from urllib.parse import unquote, urlsplit
+from typing import Annotated
+from urllib.parse import urlsplit
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from stoker.api.callers import caller_of, origin_of, trace_id_of
 from stoker.api.families import NATIVE, STATUS, encode
+from stoker.api.params import Decoder, Params, decode_segment, parse_query
 from stoker.domain.errors import ErrorCode, StokerError, bad_request
 from stoker.domain.permissions import Actor
 from stoker.domain.reach import Terminal
@@ -26,10 +28,20 @@ from stoker.services.bundle import Services
 log = logging.getLogger("stoker.api")
 access_log = logging.getLogger("stoker.access")
 
-EXEC = re.compile(r"/api/stoker/v1/workloads/([^/]+)/exec\Z")
+EXEC = re.compile(rb"/api/stoker/v1/workloads/([^/]+)/exec\Z")
 OPENED = 101
 WIDEST = 10_000
 RECHECK_SECONDS = 5.0
+
+
+class ExecParams(Params, frozen=True, kw_only=True):
+    """What is asked for, but for `command`, which is given once for each word of it."""
+
+    workload: str
+    pod: str = ""
+    tty: bool = True
+    columns: Annotated[int, Meta(ge=1, le=WIDEST)] = 80
+    rows: Annotated[int, Meta(ge=1, le=WIDEST)] = 24
 
 
 class Control(Struct, frozen=True):
@@ -38,6 +50,7 @@ class Control(Struct, frozen=True):
 
 
 _control = msgspec.json.Decoder(Control)
+_params = Decoder(ExecParams)
 
 
 class Sockets:
@@ -80,8 +93,8 @@ class Sockets:
         while True:
             await asyncio.sleep(RECHECK_SECONDS)
             try:
-                actor = await self._caller(socket, trace_id)
-                await self._services.inside.may_execute(actor, *_named(socket))
+                actor, asked = await self._caller(socket, trace_id), _asked(socket)
+                await self._services.inside.may_execute(actor, asked.workload, asked.pod)
             except StokerError:
                 await terminal.close()
                 return
@@ -98,28 +111,21 @@ class Sockets:
         return actor
 
     async def _terminal(self, socket: WebSocket, actor: Actor) -> Terminal:
-        ref, pod = _named(socket)
-        asked = socket.query_params
-        command = asked.getlist("command")
-        if not command or not all(command[:1]):
+        asked = _asked(socket)
+        command = [word for name, word in parse_query(socket.scope["query_string"]) if name == "command"]
+        if not command or not command[0]:
             raise bad_request("command", "it is required: the program and each of its arguments, in order.")
         return await self._services.inside.execute(
-            actor,
-            ref,
-            pod,
-            command,
-            tty=asked.get("tty", "true") == "true",
-            columns=_size(asked.get("columns", "80"), "columns"),
-            rows=_size(asked.get("rows", "24"), "rows"),
+            actor, asked.workload, asked.pod, command, tty=asked.tty, columns=asked.columns, rows=asked.rows
         )
 
 
-def _named(socket: WebSocket) -> tuple[str, str]:
-    """The workload and the pod that are asked for."""
-    found = EXEC.match(socket.scope["path"])
-    if found is None:
+def _asked(socket: WebSocket) -> ExecParams:
+    found = EXEC.match(socket.scope["raw_path"])
+    name = decode_segment(found[1]) if found else None
+    if name is None:
         raise StokerError(ErrorCode.NOT_FOUND, "There is no WebSocket here.")
-    return unquote(found.group(1)), socket.query_params.get("pod", "")
+    return _params(socket.scope["query_string"], {"workload": name})
 
 
 async def _talk(socket: WebSocket, terminal: Terminal) -> None:
@@ -168,9 +174,3 @@ async def _refuse(socket: WebSocket, error: StokerError, trace_id: str) -> None:
     headers = [(b"content-type", b"application/json"), (b"x-trace-id", trace_id.encode())]
     await socket.send({"type": "websocket.http.response.start", "status": status, "headers": headers})
     await socket.send({"type": "websocket.http.response.body", "body": body})
-
-
-def _size(text: str, field: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 6 and 1 <= int(text) <= WIDEST):
-        raise bad_request(field, f"use a whole number from 1 to {WIDEST}.")
-    return int(text)
