@@ -38,6 +38,7 @@ class Field(Struct, frozen=True):
     is_list: bool
     blank_is_absent: bool
     whole: bool
+    text: bool
 
 
 class Decoder(Generic[P]):
@@ -70,6 +71,8 @@ class Decoder(Generic[P]):
             field = self._by_wire.get(name)
             if field is None or (value == "" and field.blank_is_absent):
                 continue
+            if not field.text and value.lower() == "null":  # which would be taken for None
+                raise _wrong(field, value)
             if field.is_list:
                 given.setdefault(field.wire, []).extend(part.strip() for part in value.split(",") if part.strip())
             else:
@@ -131,7 +134,8 @@ def _field(field: mi.Field, annotation: Any) -> Field:
     is_list = any(isinstance(kind, mi.ListType | mi.VarTupleType) for kind in kinds)
     chosen = all(isinstance(kind, mi.EnumType | mi.LiteralType | mi.ListType | mi.VarTupleType) for kind in kinds)
     whole = all(isinstance(kind, mi.IntType) for kind in kinds)
-    return Field(field.name, field.encode_name, field.type, annotation, field.required, is_list, chosen, whole)
+    text = any(isinstance(kind, mi.StrType) for kind in kinds) or is_list
+    return Field(field.name, field.encode_name, field.type, annotation, field.required, is_list, chosen, whole, text)
 
 
 def _wanted(field: Field) -> str:

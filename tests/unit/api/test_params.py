@@ -110,6 +110,8 @@ def test_a_blank_choice_or_list_is_one_that_was_not_given(query: str) -> None:
             'phases: "Running,Lost" is not allowed. Use a list, each Running or Failed.',
         ),
         ("names=a,b,c,d", "names", 'names: "a,b,c,d" is not allowed. Use a list of at most 3, each text.'),
+        ("phase=null", "phase", 'phase: "null" is not allowed. Use Running or Failed.'),
+        ("phase=NULL", "phase", 'phase: "NULL" is not allowed. Use Running or Failed.'),
         ("pageNum=0&details=maybe", "pageNum", 'pageNum: "0" is not allowed. Use a whole number at least 1.'),
         ("text=%00", "query", "query: it may not hold the character NUL."),
         ("text=%FF", "query", "query: it is not UTF-8 text."),
