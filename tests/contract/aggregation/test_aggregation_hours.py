@@ -297,6 +297,9 @@ class TestNames:
         assert filled.data("/clusters") == ["alpha", "local", "other"]
         assert filled.data("/clusters", **DAY) == ["local", "other"]
         assert filled.data("/clusters", start_time="2025-11-05T01:00:00Z") == ["local"]
+        assert filled.data("/clusters", cluster="alpha") == ["alpha"]
+        assert filled.data("/clusters", cluster="alpha", **DAY) == []
+        assert filled.get(f"{BASE}/clusters?cluster=nowhere").status_code == 404
 
 
 @pytest.mark.parametrize(("path", "more"), LEVELS)

@@ -12,10 +12,21 @@ from stoker.domain.permissions import Action
 from stoker.domain.usage import DimensionQuery, HoursQuery
 
 
-@endpoint("GET", f"{BASE}/clusters", family=AGGREGATION, action=Action.MONITOR, params=SometimeParams)
+@endpoint(
+    "GET",
+    f"{BASE}/clusters",
+    family=AGGREGATION,
+    action=Action.MONITOR,
+    params=SometimeParams,
+    errors=(ErrorCode.NOT_FOUND,),
+)
 async def list_clusters(call: Call[SometimeParams]) -> list[str]:
-    """Every cluster, or those that have hours in a range of time."""
-    return await call.services.usage.clusters(call.params.between)
+    """Every cluster, or those that have hours in a range of time; of these the one that is named, if one is."""
+    found = await call.services.usage.clusters(call.params.between)
+    if not call.params.cluster:
+        return found
+    named = await call.services.usage.cluster(call.params.cluster)
+    return [name for name in found if name == named.name]
 
 
 @endpoint(
