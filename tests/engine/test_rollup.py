@@ -151,10 +151,10 @@ def test_an_hour_is_closed_once_it_is_over_and_not_again(scene: Scene) -> None:
     assert scene.close(2.0) == 1
 
 
-def test_hours_that_passed_unseen_are_closed_newest_first(scene: Scene) -> None:
+def test_hours_that_passed_unseen_are_closed_oldest_first(scene: Scene) -> None:
     assert scene.close(30.0) == 30
     found = scene.rows("cluster_hour", "hour_at, id", "ORDER BY id")
-    assert found == [(HOUR + (29 - n) * HOUR_MS, n + 1) for n in range(30)]
+    assert found == [(HOUR + n * HOUR_MS, n + 1) for n in range(30)]
 
 
 def test_a_late_reading_closes_its_hour_again(scene: Scene) -> None:

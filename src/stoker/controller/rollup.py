@@ -1,8 +1,7 @@
-"""Closes hours: within two minutes of their end, and again when something came late.
+"""Closes hours: within two minutes of their end, oldest first, and again when something came late.
 
 An hour is read, folded and written in one transaction; a crash before that leaves it due, and closing it twice gives
-the same rows. Hours that passed while nobody was there are closed from what is known of them, newest first: a long way
-back holds up neither the hours that people look at nor one that ends meanwhile.
+the same rows. Hours that passed while nobody was there are closed from what is known of them.
 """
 
 import asyncio
@@ -55,21 +54,17 @@ class Rollup:
 
     async def catch_up(self) -> int:
         """Close everything that is due; says how many hours."""
+        before = (self._clock.now() - LATE_MS) // HOUR_MS * HOUR_MS
+        if new := await self._store.peek(lambda tx: self._new_hours(tx, before)):
+            await self._store.write(lambda tx: usage.need_close(tx, self._cluster_id, new))
         done = 0
-        while hours := await self._due():
+        while hours := await self._store.read(lambda tx: usage.due(tx, self._cluster_id, before, AT_ONCE)):
             for hour in await self._store.read(lambda tx, h=hours: self._closed(tx, h)):
                 await self._store.write(lambda tx, c=hour: self._put(tx, c))
                 done += 1
             if done > AT_ONCE:
-                log.info("closed %d hours, back to %s", done, rfc3339(hours[-1].hour_at))
+                log.info("closed %d hours, up to %s", done, rfc3339(hours[-1].hour_at))
         return done
-
-    async def _due(self) -> list[DueHour]:
-        """The next hours to close, of all that are over by now."""
-        before = (self._clock.now() - LATE_MS) // HOUR_MS * HOUR_MS
-        if new := await self._store.peek(lambda tx: self._new_hours(tx, before)):
-            await self._store.write(lambda tx: usage.need_close(tx, self._cluster_id, new))
-        return await self._store.read(lambda tx: usage.due(tx, self._cluster_id, before, AT_ONCE))
 
     def _new_hours(self, transaction: Transaction, before: int) -> range:
         """Every hour that is over since the last one that is known, or since there are GPUs."""
@@ -79,7 +74,7 @@ class Rollup:
 
     def _closed(self, transaction: Transaction, hours: Sequence[DueHour]) -> list[_Closed]:
         """Hours folded from one view."""
-        begin, end = hours[-1].hour_at, hours[0].hour_at + HOUR_MS
+        begin, end = hours[0].hour_at, hours[-1].hour_at + HOUR_MS
         spans = gpu_spans.during(transaction, self._cluster_id, begin, end)
         held = usage_facts.held(transaction, self._cluster_id, begin, end)
         whose = usage_facts.workloads(transaction, {each.workload_uid for each in held})

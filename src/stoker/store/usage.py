@@ -65,7 +65,7 @@ FROM usage_hour
 WHERE cluster_id = :cluster_id
   AND due > 0
   AND hour_at < :before
-ORDER BY hour_at DESC
+ORDER BY hour_at
 LIMIT :limit
 """
 LAST_HOUR = "SELECT MAX(hour_at) FROM usage_hour WHERE cluster_id = :cluster_id"
@@ -140,7 +140,7 @@ def came_late(transaction: Transaction, cluster_id: str, from_at: int, to_at: in
 
 
 def due(transaction: Transaction, cluster_id: str, before: int, limit: int = 100) -> list[DueHour]:
-    """The hours that have to be closed, newest first."""
+    """The hours that have to be closed, oldest first."""
     params = {"cluster_id": cluster_id, "before": before, "limit": limit}
     return [DueHour(*row) for row in transaction.all(DUE, params)]
 

@@ -108,7 +108,7 @@ def test_hours_are_due_until_they_are_closed_and_again_when_something_comes_late
     put(store, loop_run, workload("a"))
     assert due() == [HOUR + HOUR_MS]
     loop_run(store.write(lambda tx: usage.came_late(tx, CLUSTER, HOUR + 5, HOUR + 9 * HOUR_MS)))
-    assert due() == hours[::-1]
+    assert due() == hours
 
 
 def test_what_comes_late_while_an_hour_is_closed_is_not_forgotten(store: Store, loop_run: LoopRun) -> None:
