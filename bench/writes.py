@@ -44,7 +44,7 @@ def rows(counter: str) -> list[tuple[str, dict[str, object]]]:
             idempotency.ADD,
             {"user_id": "bench", "key_sha256": number, "request_sha256": number, "answer": "{}", "created_at": 1},
         ),
-        (NEXT, {"name": counter}),
+        (NEXT, {"name": counter, "count": 1}),
     ]
 
 
