@@ -1,6 +1,6 @@
 """What the API itself does, for Prometheus."""
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, disable_created_metrics
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST
@@ -9,6 +9,7 @@ from prometheus_client.process_collector import ProcessCollector
 
 from stoker import __version__
 
+disable_created_metrics()  # a second series for each counter, that nothing reads
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
