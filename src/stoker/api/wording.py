@@ -130,5 +130,5 @@ def _text(kind: mi.StrType) -> str:
     if kind.max_length:
         return f"text of at most {kind.max_length} characters"
     if kind.min_length:
-        return f"text of at least {kind.min_length} characters"
+        return "text that is not empty" if kind.min_length == 1 else f"text of at least {kind.min_length} characters"
     return "text"

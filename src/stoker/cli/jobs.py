@@ -82,6 +82,8 @@ def job_body(
     kind = given.get("kind")
     if kind or "groupVersionKind" not in body:
         body["groupVersionKind"] = {"kind": kind or "Job", "version": "v1"}
+    if not (file or "entryPoint" in body or given.get("image") or kind == "Authoring"):
+        raise click.UsageError("Say what to run: after --, by --script, by --script-file, or in a file by -f.")
     for field, named in (("env", given["env"]), ("customerLabels", given.get("labels", ()))):
         if texts := {**_texts(body.get(field)), **pairs(named, from_environment=field == "env")}:
             body[field] = texts

@@ -31,7 +31,11 @@ class LargerThanNode(Struct, frozen=True, tag_field="code", tag="larger_than_nod
 
     def sentence(self) -> str:
         asked, largest = self.resource.shown(self.asked), self.resource.figure(self.largest)
-        less = "Ask for less." if self.largest else f"Ask for none, or use a cluster with {self.resource.plural}."
+        less = (
+            "Ask for less."
+            if self.largest
+            else f"Ask for none, or use a workspace of a cluster with {self.resource.plural}."
+        )
         if self.node:
             return f"The workload asks for {asked} on node {self.node}, which has {largest} in all. {less}"
         enough = f" with enough {' and '.join(each.plural for each in self.beside)}" if self.beside else ""

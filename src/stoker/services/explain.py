@@ -62,7 +62,7 @@ class Explain:
     def _explain(self, transaction: Transaction, actor: Actor, ref: str) -> Answer:
         workload = visible(transaction, actor, ref).workload
         if not workload.phase.queued:
-            return Answer(workload=workload, sentence="It waits for nothing.")
+            return Answer(workload=workload, sentence=workload.message or "It waits for nothing.")
         cluster = read_cluster(transaction, workload.cluster_id)
         view = snapshot(cluster, self._context.clock.now())
         waiting = next(each for each in view.waiting if each.uid == workload.uid)

@@ -196,6 +196,8 @@ def test_a_submit_says_what_to_type_next(stoker: RunStoker) -> None:
     done = stoker("--server", "http://gpu.test", "submit", "--", "python", server=server)
     assert done.stdout == f"Submitted {NAME}.\nNext: stoker --server http://gpu.test logs -f {NAME}\n"
     assert json.loads(stoker("submit", "--json", "python", server=server).stdout) == {"workloadId": NAME}
+    shell = stoker("submit", "--kind", "Authoring", server=server)
+    assert shell.stdout == f"Submitted {NAME}.\nNext: stoker shell {NAME}\n"
 
 
 def test_a_dry_run_submits_nothing(stoker: RunStoker) -> None:
@@ -220,6 +222,7 @@ def test_follow_ends_with_the_exit_code_and_wait_with_success_or_not(stoker: Run
         ("run", "-e", "NOT_SET_ANYWHERE", "ls"),
         ("run", "--timeout", "soon", "ls"),
         ("run", "--priority", "3", "ls"),
+        ("submit",),
         ("submit", "-f", "/nowhere.yaml"),
         ("submit", "--script", "a", "--", "b"),
         ("submit", "--label", "x", "ls"),

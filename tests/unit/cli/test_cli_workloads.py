@@ -117,6 +117,21 @@ def test_a_list_is_filtered_by_the_server_and_says_when_it_is_cut(stoker: RunSto
     assert json.loads(stoker("ps", "--json", server=server).stdout) == counted(workload(A), total=7)
 
 
+def test_an_explanation_calls_the_phase_what_the_list_calls_it(stoker: RunStoker) -> None:
+    explanation = {
+        "workloadId": A,
+        "phase": "Completed",
+        "reason": {"code": "", "sentence": "every pod exited with code 0"},
+        "order": 0,
+        "ahead": {"gpu": "0", "cpu": "0", "memory": "0"},
+        "blocking": [],
+        "edits": [],
+    }
+    ended = (200, detail(A, "Succeeded"))
+    server = known(**{f"GET {SAFE}/{A}": ended, f"GET /workloads/{A}/explain": (200, explanation)})
+    assert stoker("explain", A, server=server).stdout == f"{A} is Succeeded: every pod exited with code 0\n"
+
+
 def test_an_explanation_ends_with_commands_to_type(stoker: RunStoker) -> None:
     explanation = {
         "workloadId": A,
@@ -129,7 +144,8 @@ def test_an_explanation_ends_with_commands_to_type(stoker: RunStoker) -> None:
             {"sentence": "Ask for 4 GPUs.", "patch": {"gpu": "4", "replica": 2, "specifiedNodes": ["n 1", "n2"]}}
         ],
     }
-    server = known(**{f"GET /workloads/{A}/explain": (200, explanation)})
+    waits = (200, detail(A, "Pending"))
+    server = known(**{f"GET {SAFE}/{A}": waits, f"GET /workloads/{A}/explain": (200, explanation)})
     lines = stoker("explain", A, server=server).stdout.splitlines()
     assert lines[0] == f"{A} is Pending: Needs 8 GPUs on one node; the only node has 4."
     assert lines[1] == "Its place in the queue is 3; before it others ask for 12 GPUs, 96 CPUs."

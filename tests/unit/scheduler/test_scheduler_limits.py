@@ -33,7 +33,8 @@ def test_more_than_the_largest_node_has_never_fits() -> None:
 def test_what_no_node_has_at_all_is_for_another_cluster() -> None:
     reason = never_fits(amount(1), 1, (), Capacity([machine("a", 0)]), Quota())
     assert sentence(reason) == (
-        "The workload asks for 1 GPU per replica; the largest node has 0. Ask for none, or use a cluster with GPUs."
+        "The workload asks for 1 GPU per replica; the largest node has 0. "
+        "Ask for none, or use a workspace of a cluster with GPUs."
     )
 
 

@@ -35,17 +35,18 @@ def command(workload: str | None) -> None:
     stoker explain train-b2c4d
     """
     client = connect()
-    explanation = client.workloads.explain(found(client, workload).workload_id)
+    detail = found(client, workload)
+    explanation = client.workloads.explain(detail.workload_id)
     if is_text():
-        _show(explanation)
+        _show(explanation, detail.phase)
     else:
         show_one(explanation, COLUMNS)
 
 
-def _show(explanation: "Explanation") -> None:
+def _show(explanation: "Explanation", phase: str) -> None:
     name = explanation.workload_id
     why = printable(explanation.reason.sentence)
-    click.echo(f"{name} is {explanation.phase}{f': {why}' if why else '.'}")
+    click.echo(f"{name} is {phase}{f': {why}' if why else '.'}")
     if explanation.order:
         ahead = [f"{amount} {UNITS.get(unit, unit)}" for unit, amount in explanation.ahead.items() if amount != "0"]
         before = f"; before it others ask for {', '.join(ahead)}" if ahead else ""

@@ -55,7 +55,9 @@ def command(
     made = client.workloads.create(body)
     workload_id = made.workload_id
     if not (wait or follow):
-        show_done(made, CREATED, f"Submitted {workload_id}.\nNext: {typed('logs', '-f', workload_id)}")
+        interactive = body["groupVersionKind"].get("kind") == "Authoring"
+        following = typed("shell", workload_id) if interactive else typed("logs", "-f", workload_id)
+        show_done(made, CREATED, f"Submitted {workload_id}.\nNext: {following}")
         return
     if is_text():
         click.echo(f"Submitted {workload_id}.", err=True)
