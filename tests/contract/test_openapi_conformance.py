@@ -100,6 +100,8 @@ class Target:
                 return {"name": self.new_workload(), "podId": "master-0"}
             case ["api", "custom", "workloads", "{name}", _]:
                 return {"name": self.new_workload()}
+            case ["api", "v1", "workloads", "{workloadId}", "events" | "history"]:
+                return {"workloadId": self.new_workload()}
             case ["api", "v1", "workloads", "{workloadType}", "{workloadId}", *rest]:
                 return {"workloadType": "workspaces", "workloadId": self.new_workload(stopped=rest == ["resume"])}
             case ["api", "workloads", "{uid}", *_]:

@@ -19,7 +19,7 @@ from stoker.api.native import (
     workspaces,
 )
 from stoker.api.native import workloads as native_workloads
-from stoker.api.runai import actions, submit, token
+from stoker.api.runai import actions, events, submit, token
 from stoker.api.safe import pods, workloads
 
 ENDPOINTS: list[Endpoint] = endpoints_of(
@@ -46,6 +46,7 @@ ENDPOINTS: list[Endpoint] = endpoints_of(
         token,
         submit,
         actions,
+        events,
         pages,
     )
 )

@@ -66,6 +66,14 @@ class Detail(Struct, frozen=True):
     place: int
 
 
+class Life(Struct, frozen=True):
+    """What happened to a workload, and the phases that it went through, both oldest first."""
+
+    workload: Workload
+    conditions: list[Condition]
+    phases: list[workloads.Passed]
+
+
 class Row(Struct, frozen=True):
     """A workload in a list, with its place in the queue (0 when it does not wait)."""
 
@@ -141,6 +149,14 @@ class Workloads:
                 pods.of_workload(transaction, workload.uid),
                 places.get(workload.uid, 0),
             )
+
+        return await self._context.store.read(query)
+
+    async def life(self, actor: Actor, ref: str) -> Life:
+        def query(transaction: Transaction) -> Life:
+            workload = visible(transaction, actor, ref).workload
+            conditions = workloads.conditions(transaction, workload.uid)
+            return Life(workload, conditions, _with_ends(workload, workloads.phases(transaction, workload.uid)))
 
         return await self._context.store.read(query)
 
@@ -356,6 +372,18 @@ def _noted(workload: Workload, words: Iterable[str], actor: Actor, at: int) -> t
         return ()
     kind = ConditionType.RUNNING if workload.running_since is not None else ConditionType.QUEUED
     return (Condition(kind, "Changed", f"{', '.join(EDITED[name] for name in changed)} changed by {actor.name}", at),)
+
+
+def _with_ends(workload: Workload, phases: list[workloads.Passed]) -> list[workloads.Passed]:
+    """Intervals are kept of phases in which something is under way; the ends beside them follow from those."""
+    found: list[workloads.Passed] = []
+    for passed in phases:
+        if passed.phase is Phase.RESUMING and found:
+            found.append(workloads.Passed(Phase.STOPPED, found[-1].to_at or passed.from_at, passed.from_at))
+        found.append(passed)
+    if workload.phase.ended:
+        found.append(workloads.Passed(workload.phase, workload.ended_at or workload.phase_at, None))
+    return found
 
 
 def _check_suspendable(workload: Workload) -> None:

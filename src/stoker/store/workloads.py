@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 
 from stoker.domain.lifecycle import Change
 from stoker.domain.workload import Condition, ConditionType, Kind, Phase, Spec, Workload
@@ -81,6 +81,12 @@ FROM condition
 WHERE workload_uid = :uid
 ORDER BY version, place
 """
+PHASES = """
+SELECT phase, from_at, to_at
+FROM phase_interval
+WHERE workload_uid = :uid
+ORDER BY version
+"""
 CLOSE_PHASE = """
 UPDATE phase_interval
 SET to_at = :at
@@ -126,6 +132,14 @@ CHANGING = (
 
 _spec = msgspec.json.Decoder(Spec)
 _encode = msgspec.json.Encoder().encode
+
+
+class Passed(Struct, frozen=True):
+    """A phase that a workload was in; `to_at` is None for the present one."""
+
+    phase: Phase
+    from_at: int
+    to_at: int | None
 
 
 class StaleError(Exception):
@@ -268,6 +282,11 @@ def _replace(transaction: Transaction, changes: Sequence[tuple[Workload, Change]
 @functools.cache
 def _update(columns: tuple[str, ...]) -> str:
     return REPLACE.replace("{columns}, ", "".join(f"{column} = :{column}, " for column in columns))
+
+
+def phases(transaction: Transaction, uid: str) -> list[Passed]:
+    """The phases that a workload went through, oldest first."""
+    return [Passed(Phase(row[0]), row[1], row[2]) for row in transaction.all(PHASES, {"uid": uid})]
 
 
 def conditions(transaction: Transaction, uid: str) -> list[Condition]:
