@@ -1,14 +1,17 @@
 """Training metrics in the native family: who may report, what is taken, and what is read back."""
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from tests.api.lab import SAFE, START, V1, Lab
 from tests.contract.lens.lab import LensLab
 
+from stoker.api.native import training as native
 from stoker.domain.report_token import GRACE_MS, PREFIX, report_token
 from stoker.server.build import SIGNING_KEY
+from stoker.services import training as services
 from stoker.store import secrets
 
 STAFF = ("viewer", "member", "manager", "outsider", "admin")
@@ -63,6 +66,22 @@ def test_a_long_curve_is_thinned_and_says_so(lab: LensLab) -> None:
     [shown] = lab.get(f"{path(ref)}?limit=5", as_="viewer").json()["items"]
     assert shown["count"] == 3000
     assert [point["step"] for point in shown["points"]] == [0, 750, 1500, 2249, 2999]
+
+
+def test_curves_are_made_beside_the_event_loop(lab: LensLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code may make up a metric for every step; other requests do not wait for them."""
+    ref = lab.submit()
+    assert lab.post(path(ref), as_="member", json={"step": 1, "metrics": {"loss": 2.5}}).status_code == 204
+    made: list[threading.Thread] = []
+
+    def noted(step: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *given: made.append(threading.current_thread()) or step(*given)
+
+    monkeypatch.setattr(services, "curves", noted(services.curves))
+    monkeypatch.setattr(native, "rfc3339", noted(native.rfc3339))
+    assert curves(lab, ref) == {"loss": [(1, 2.5)]}
+    assert len(made) == 2
+    assert threading.current_thread() not in made
 
 
 def test_a_report_that_is_sent_again_changes_nothing(lab: LensLab) -> None:

@@ -101,15 +101,16 @@ def curves(found: Points, most: int) -> list[Curve]:
     """Each metric with at most so many of its points, evenly chosen; the first and the last are always among them."""
     ends = np.searchsorted(found.metric, np.arange(len(found.names) + 1)).tolist()
     return [
-        Curve(name, last - first, list(_chosen(found, first, last, most).rows()))
+        Curve(name, last - first, list(_chosen(found, first, last, most)))
         for name, first, last in zip(found.names, ends[:-1], ends[1:], strict=True)
         if last > first
     ]
 
 
-def _chosen(found: Points, first: int, last: int, most: int) -> Points:
-    places = np.linspace(first, last - 1, min(most, last - first)).round().astype(np.int64)
-    return _taken(found, places)
+def _chosen(found: Points, first: int, last: int, most: int) -> Iterator[TrainingPoint]:
+    if last - first <= most:
+        return found.rows(first, last)
+    return _taken(found, np.linspace(first, last - 1, most).round().astype(np.int64)).rows()
 
 
 def _taken(found: Points, places: Integers | NDArray[np.bool_]) -> Points:

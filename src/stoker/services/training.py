@@ -63,11 +63,11 @@ class Training:
     async def curves(self, actor: Actor, ref: str, start: int, end: int, most: int) -> list[Curve]:
         """Each metric of a workload the caller can see, with at most so many of its points."""
 
-        def query(transaction: Transaction) -> Points:
+        def query(transaction: Transaction) -> list[Curve]:
             workload = visible(transaction, actor, ref).workload
-            return training.points(transaction, workload.uid, start, end)
+            return curves(training.points(transaction, workload.uid, start, end), most)
 
-        return curves(await self._context.store.read(query), most)
+        return await self._context.store.read(query)
 
     async def report(self, actor: Actor, ref: str, reports: Sequence[Report]) -> None:
         """Keep what code says of itself. The same said again, of the same moment, is one point."""

@@ -1,5 +1,6 @@
 """Training metrics in the native family: code reports them, and anyone who sees the workload reads them."""
 
+import asyncio
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -14,6 +15,7 @@ from stoker.api.times import optional_instant
 from stoker.domain.clock import FOREVER, rfc3339
 from stoker.domain.errors import ErrorCode
 from stoker.domain.permissions import Action
+from stoker.domain.points import Curve
 from stoker.domain.training import HIGHEST_STEP, LONGEST_NAME, MOST_METRICS
 from stoker.services.training import Report
 
@@ -97,6 +99,10 @@ async def read_training_metrics(call: Call[TrainingParams]) -> TrainingAnswer:
     found = await call.services.training.curves(
         call.actor, asked.name, start, FOREVER if end is None else end, asked.limit
     )
+    return await asyncio.to_thread(_answer, found)  # code may make up a metric for every step
+
+
+def _answer(found: list[Curve]) -> TrainingAnswer:
     return TrainingAnswer(
         [
             CurveView(each.metric, each.count, [PointView(rfc3339(p.at), p.step, p.value) for p in each.points])
