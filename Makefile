@@ -33,7 +33,7 @@ format: dev ## rewrite the code in the project's style
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: dev ## measure start, memory and durable writes
+bench: dev ## run every bench; python -m bench NAME runs one
 	$(BIN)/python -m bench
 
 docs: dev ## rewrite the generated pages of docs/

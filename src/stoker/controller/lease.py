@@ -20,10 +20,11 @@ log = logging.getLogger("stoker.lease")
 
 
 class LeaseLostError(StokerError):
-    """Another server drives this cluster now."""
+    """This server's lease of the cluster does not hold any more."""
 
     def __init__(self, cluster_id: str) -> None:
-        super().__init__(ErrorCode.STATE_FORBIDS, f"Another server drives cluster {cluster_id} now.")
+        message = f"The lease of cluster {cluster_id} is lost: another server took it, or a backup was restored."
+        super().__init__(ErrorCode.STATE_FORBIDS, message)
 
 
 class LeasedStore:
