@@ -68,7 +68,7 @@ TEAMS = (
         "research",
         "Large language models from scratch.",
         0.40,
-        ("li.wei", "anna.kowalska", "tom.okafor", "yuki.tanaka"),
+        ("li.jun", "anna.kowalska", "tom.okafor", "yuki.tanaka"),
         ((catalogue.PRETRAIN_7B, 0.45), (catalogue.PRETRAIN_70B, 0.2), (catalogue.TITAN_13B, 0.35)),
     ),
     Team(
