@@ -18,6 +18,7 @@ from schemathesis.specs.openapi import checks as conformance
 from tests.api.lab import PASSWORD, SAFE, V1, Lab
 
 from stoker.api.endpoint import Endpoint
+from stoker.api.runai.properties import CATEGORY_ROWS, TYPE_ROWS
 from stoker.api.table import ENDPOINTS
 
 CHECKS = [
@@ -100,6 +101,19 @@ class Target:
                 return {"name": self.new_workload(), "podId": "master-0"}
             case ["api", "custom", "workloads", "{name}", _]:
                 return {"name": self.new_workload()}
+            case ["api", "v1", "org-unit", "projects", "{projectId}"]:
+                return {"projectId": self.place["projectId"]}
+            case ["api", "v1", "org-unit", "departments", "{departmentId}"]:
+                return {"departmentId": "1"}
+            case ["api", "v1", "clusters", "{clusterUuid}", *_]:
+                return {"clusterUuid": "local"}
+            case ["api", "v1", "node-pools", "{nodepoolId}"]:
+                [pool] = self.lab.get("/api/v1/node-pools", as_="admin").json()["nodepools"]
+                return {"nodepoolId": pool["id"]}
+            case ["api", "v1", "workload-types", _]:
+                return {"workloadTypeId": TYPE_ROWS[0].id}
+            case ["api", "v1", "workload-categories", _]:
+                return {"categoryId": CATEGORY_ROWS[0].id}
             case ["api", "v1", "workloads", "{workloadId}", "events" | "history"]:
                 return {"workloadId": self.new_workload()}
             case ["api", "v1", "workloads", "{workloadType}", "{workloadId}", *rest]:

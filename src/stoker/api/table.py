@@ -19,7 +19,7 @@ from stoker.api.native import (
     workspaces,
 )
 from stoker.api.native import workloads as native_workloads
-from stoker.api.runai import actions, events, submit, token
+from stoker.api.runai import actions, events, organisation, places, properties, submit, token
 from stoker.api.safe import pods, workloads
 
 ENDPOINTS: list[Endpoint] = endpoints_of(
@@ -47,6 +47,9 @@ ENDPOINTS: list[Endpoint] = endpoints_of(
         submit,
         actions,
         events,
+        organisation,
+        places,
+        properties,
         pages,
     )
 )

@@ -5,7 +5,7 @@ from msgspec import Struct
 from stoker.services.context import Context
 from stoker.store import changes, totals
 from stoker.store.base import Transaction
-from stoker.store.totals import PhaseTotal, QueueTotal
+from stoker.store.totals import HeldTotal, PhaseTotal, QueueTotal
 
 
 class Counted(Struct, frozen=True):
@@ -22,6 +22,10 @@ class Totals:
     async def read(self) -> Counted:
         self._counted = await self._context.store.read(self._count)
         return self._counted
+
+    async def held(self) -> dict[int, HeldTotal]:
+        """By workspace, what is given out to it now."""
+        return await self._context.store.read(totals.held)
 
     def _count(self, transaction: Transaction) -> Counted:
         change, phases = changes.last(transaction), totals.phases(transaction)

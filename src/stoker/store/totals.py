@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from stoker.domain.resources import Resources
 from stoker.store.base import Transaction
 
 PHASES = """
@@ -20,6 +21,14 @@ GROUP BY workload.cluster_id, workspace.name
 ORDER BY workload.cluster_id, workspace.name
 """  # index workload_queue
 
+HELD = """
+SELECT workload.workspace_id, COUNT(*), SUM(pod.gpu_milli), SUM(pod.cpu_milli), SUM(pod.memory_bytes)
+FROM pod
+JOIN workload ON workload.uid = pod.workload_uid
+WHERE pod.released_at IS NULL
+GROUP BY workload.workspace_id
+"""  # index pod_held
+
 
 class PhaseTotal(Struct, frozen=True):
     cluster_id: str
@@ -34,6 +43,19 @@ class QueueTotal(Struct, frozen=True):
     workspace: str
     workloads: int
     gpu_milli: int
+
+
+class HeldTotal(Struct, frozen=True):
+    """The pods of a workspace that take up room, and what they take together."""
+
+    pods: int
+    resources: Resources
+
+
+def held(transaction: Transaction) -> dict[int, HeldTotal]:
+    """By workspace, what is given out to it."""
+    rows = transaction.all(HELD)
+    return {row[0]: HeldTotal(row[1], Resources(int(row[2]), int(row[3]), int(row[4]))) for row in rows}
 
 
 def phases(transaction: Transaction) -> tuple[PhaseTotal, ...]:
