@@ -89,7 +89,7 @@ def _outside(kind: mi.Type, value: Any) -> str:
             return f"it has {len(value)} characters" if value else "it is empty"
         case mi.StrType() if kind.pattern and not re.search(kind.pattern, value):
             return f"{shown(value)} is not allowed"
-        case mi.ListType() | mi.VarTupleType() if not _long_enough(kind, value):
+        case mi.ListType() | mi.VarTupleType() | mi.DictType() if not _long_enough(kind, value):
             return f"it has {len(value)} entries" if value else "it is empty"
         case _:
             return ""
@@ -104,7 +104,7 @@ def _within(kind: mi.IntType | mi.FloatType, value: float) -> bool:
     )
 
 
-def _long_enough(kind: mi.StrType | mi.ListType | mi.VarTupleType, value: Any) -> bool:
+def _long_enough(kind: mi.StrType | mi.ListType | mi.VarTupleType | mi.DictType, value: Any) -> bool:
     return (kind.min_length or 0) <= len(value) and (kind.max_length is None or len(value) <= kind.max_length)
 
 

@@ -34,7 +34,7 @@ def expectation(kind: mi.Type) -> str:
         case mi.ListType() | mi.VarTupleType():
             return f"a list{_length(kind)}, each {expectation(kind.item_type)}"
         case mi.DictType():
-            return "an object"
+            return f"an object{length} entries" if (length := _length(kind)) else "an object"
         case mi.StructType():
             return _object(kind)
         case mi.StrType():
@@ -114,7 +114,7 @@ def _bounds(kind: mi.IntType | mi.FloatType) -> str:
     return " and ".join(f"{word} {limit}" for word, limit in words if limit is not None)
 
 
-def _length(kind: mi.ListType | mi.VarTupleType) -> str:
+def _length(kind: mi.ListType | mi.VarTupleType | mi.DictType) -> str:
     if kind.min_length and kind.max_length is not None:
         return f" of {kind.min_length} to {kind.max_length}"
     if kind.max_length is not None:

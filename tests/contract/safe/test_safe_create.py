@@ -348,7 +348,9 @@ def test_labels_and_annotations_are_text_and_are_echoed(queue: QueueLab) -> None
     shown = queue.detail(queue.submit(customerLabels={"team": "vision"}, annotations={"note": "a b ü"}))
     assert (shown["customerLabels"], shown["annotations"]) == ({"team": "vision"}, {"note": "a b ü"})
     for field in ("customerLabels", "annotations"):
-        for value in ({"a": 1}, {"": "x"}, ["a"]):
+        most = {f"k{number}": "" for number in range(256)}
+        assert queue.create(**{field: most}).status_code == 200
+        for value in ({"a": 1}, {"": "x"}, ["a"], most | {"more": ""}):
             answer = queue.create(**{field: value})
             assert (answer.status_code, field in answer.json()["errorMessage"]) == (400, True)
 

@@ -32,6 +32,7 @@ class Create(Body, frozen=True, kw_only=True):
     env: dict[str, Resource] = {}
     share: Annotated[float, Meta(ge=0, le=1)] | UnsetType = UNSET
     supervised: bool = False
+    labels: Annotated[dict[str, str], Meta(min_length=1, max_length=2)] = {}
 
 
 DECODE = BodyDecoder(Create)
@@ -56,7 +57,7 @@ def test_a_good_body_becomes_the_struct() -> None:
         (
             '{"displayName":"a","x":1}',
             "x",
-            "x: there is no such field here. Use displayName, resource, kinds, env, share or supervised.",
+            "x: there is no such field here. Use displayName, resource, kinds, env, share, supervised or labels.",
         ),
         (
             '{"displayName":"a","display_name":"b"}',
@@ -101,6 +102,12 @@ def test_a_good_body_becomes_the_struct() -> None:
             'env["K"].cpu: it is a number. Use text of at most 8 characters.',
         ),
         ('{"displayName":"a","env":[]}', "env", "env: it is a list. Use an object."),
+        (
+            '{"displayName":"a","labels":{"a":"","b":"","c":""}}',
+            "labels",
+            "labels: it has 3 entries. Use an object of 1 to 2 entries.",
+        ),
+        ('{"displayName":"a","labels":{}}', "labels", "labels: it is empty. Use an object of 1 to 2 entries."),
         (
             '{"displayName":"a","share":1.5}',
             "share",

@@ -41,7 +41,10 @@ EntryPoint = Annotated[str, Meta(description="Base64 of the start-up script.", e
 Port = Annotated[int, Meta(ge=1, le=65535)]
 NodeNames = Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=253)], ...], Meta(max_length=100_000)]
 Ids = Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=100)], ...], Meta(min_length=1, max_length=1000)]
-LabelMap = dict[Annotated[str, Meta(min_length=1, max_length=317)], Annotated[str, Meta(max_length=1024)]]
+LabelMap = Annotated[
+    dict[Annotated[str, Meta(min_length=1, max_length=317)], Annotated[str, Meta(max_length=1024)]],
+    Meta(max_length=256),
+]  # each becomes a row of the ledger in every hour
 
 
 class GroupVersionKind(Body, frozen=True, kw_only=True):
