@@ -34,6 +34,8 @@ log = logging.getLogger("stoker.api")
 access_log = logging.getLogger("stoker.access")
 
 SLOW_BODY_SECONDS = 0.5
+LARGE_BODY_BYTES = 65_536
+"""A larger one is read beside the event loop: saying what is wrong with it may take a second."""
 _EARLY = frozenset({Who.SIGNED_IN, Who.ADMIN})
 
 
@@ -143,7 +145,7 @@ class Api:
                     exchange.origin,
                     actor,
                     route.decode_params(request.scope["query_string"], dict(zip(route.names, values, strict=True))),
-                    route.decode_body(raw_body) if route.decode_body is not None else None,
+                    await _decoded(route, raw_body),
                     raw_body,
                 )
                 result = await endpoint.handler(call)
@@ -261,6 +263,14 @@ class Api:
                     "actor": exchange.actor.name if exchange.actor else "",
                 },
             )
+
+
+async def _decoded(route: Route, raw_body: bytes) -> Any:
+    if route.decode_body is None:
+        return None
+    if len(raw_body) < LARGE_BODY_BYTES:
+        return route.decode_body(raw_body)
+    return await asyncio.to_thread(route.decode_body, raw_body)
 
 
 def _too_large(limit: int) -> StokerError:

@@ -1,5 +1,6 @@
 """Training metrics of a workload: what was parsed from its logs and what its code reported, read as one series."""
 
+import asyncio
 import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 
@@ -72,10 +73,7 @@ class Training:
     async def report(self, actor: Actor, ref: str, reports: Sequence[Report]) -> None:
         """Keep what code says of itself. The same said again, of the same moment, is one point."""
         now = self._context.clock.now()
-        sources: dict[str, list[Measured]] = {}
-        for report in reports:
-            rank = "" if report.rank is None else f"/{report.rank}"
-            sources.setdefault(f"{PUSHED}{actor.pod_uid}{rank}", []).append(_measured(report, now))
+        sources = await asyncio.to_thread(_by_source, reports, actor.pod_uid, now)  # each may have names of its own
 
         def change(transaction: Transaction) -> None:
             workload, attempt = self._reported(transaction, actor, ref)
@@ -110,6 +108,14 @@ def _present(transaction: Transaction, ref: str) -> Workload:
     if entry is None or entry.workload.deleted_at is not None:
         raise not_found("workload", ref)
     return entry.workload
+
+
+def _by_source(reports: Sequence[Report], pod_uid: str, now: int) -> dict[str, list[Measured]]:
+    sources: dict[str, list[Measured]] = {}
+    for report in reports:
+        rank = "" if report.rank is None else f"/{report.rank}"
+        sources.setdefault(f"{PUSHED}{pod_uid}{rank}", []).append(_measured(report, now))
+    return sources
 
 
 def _measured(report: Report, now: int) -> Measured:
