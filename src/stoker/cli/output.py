@@ -1,6 +1,7 @@
 """Prints what a verb found, in the form that was asked for. JSON and YAML are the API's own shape."""
 
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -15,6 +16,9 @@ from stoker.cli.untrusted import cell, json_text, printable
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+SENTENCE = 24
+"""A column of sentences is not drawn narrower than this."""
 
 
 class Column(Struct, frozen=True):
@@ -79,11 +83,11 @@ def show_done(item: object, columns: Sequence[Column], sentence: str) -> None:
 
 
 def show_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table: drawn by rich on a terminal, plain columns in a pipe or without colours."""
-    if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
+    """A table: drawn by rich on a terminal, plain columns in a pipe, without colours, or where it would not fit."""
+    widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
+    if sys.stdout.isatty() and not os.environ.get("NO_COLOR") and _fits(widths, _sentences(titles, rows)):
         _rich_table(titles, rows)
         return
-    widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
     for row in (titles, *rows):
         click.echo("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
 
@@ -109,14 +113,25 @@ def _rich_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     Console(highlight=False).print(drawn(titles, rows))
 
 
+def _fits(widths: Sequence[int], sentences: Sequence[bool]) -> bool:
+    """No word has to be broken. Where one would be, the terminal wraps whole lines better than a table its cells."""
+    least = [min(width, SENTENCE) if each else width for width, each in zip(widths, sentences, strict=True)]
+    return sum(least) + 2 * (len(least) - 1) <= shutil.get_terminal_size().columns
+
+
+def _sentences(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[bool]:
+    """Which columns hold more than one word somewhere."""
+    return [any(" " in each for each in column) for _, *column in zip(titles, *rows, strict=True)]
+
+
 def drawn(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> "Table":
-    """A table as rich draws it."""
+    """A table as rich draws it; only sentences are wrapped."""
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for place, title in enumerate(titles):
-        table.add_column(title, overflow="fold", no_wrap=place == 0, min_width=len(title))
+    for title, sentences in zip(titles, _sentences(titles, rows), strict=True):
+        table.add_column(title, overflow="fold" if sentences else "ellipsis", no_wrap=not sentences)
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     return table

@@ -3,12 +3,15 @@
 import csv
 import io
 import json
+import sys
 
 import pytest
 import yaml
 from click.testing import Result
 from tests.unit.cli.conftest import RunStoker
 from tests.unit.cli.fake import FakeServer, page, user
+
+from stoker.cli.output import show_table
 
 PEOPLE = (user("ada", fullName="Ada, Countess", role="admin"), user("li.wei"))
 
@@ -137,3 +140,16 @@ def test_the_secret_of_a_key_is_all_there_is_on_stdout(stoker: RunStoker) -> Non
     assert stoker(*words, server=server).stdout == "sk-secret\n"
     [body] = server.bodies()
     assert (body["scopes"], body["cidrs"], body["expiresAt"]) == (["read"], ["10.0.0.0/8"], "2027-01-31T00:00:00Z")
+
+
+@pytest.mark.parametrize(("columns", "lines"), [(60, 3), (30, 2)])
+def test_a_terminal_wraps_sentences_and_never_words(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], columns: int, lines: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    show_table(("ID", "USER", "MESSAGE"), [("train-b2c4d", "lena.fischer", "pod train-b2c4d-0 exited with code 1")])
+    shown = capsys.readouterr().out.splitlines()
+    assert len(shown) == lines
+    assert "train-b2c4d  lena.fischer" in shown[1]
