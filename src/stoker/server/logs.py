@@ -45,6 +45,7 @@ def set_up_logs(log_format: LogFormat, level: LogLevel) -> None:
     logging.basicConfig(handlers=[handler], level=max(number, logging.WARNING), force=True)
     logging.getLogger("stoker").setLevel(number)
     logging.getLogger("uvicorn.error").addFilter(_is_news)
+    logging.getLogger("psycopg").setLevel(logging.ERROR)  # what it warns of is raised too, and often only tried again
     logging.captureWarnings(True)
 
 

@@ -88,6 +88,13 @@ def test_libraries_are_heard_from_a_warning_on(capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.usefixtures("restored")
+def test_a_write_that_is_tried_again_is_no_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    set_up_logs(LogFormat.TEXT, LogLevel.DEBUG)
+    logging.getLogger("psycopg").warning("error ignored terminating a pipeline")
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.usefixtures("restored")
 def test_an_error_only_log_has_errors_only(capsys: pytest.CaptureFixture[str]) -> None:
     set_up_logs(LogFormat.TEXT, LogLevel.ERROR)
     for name in ("httpx", "stoker.api"):
