@@ -8,6 +8,9 @@ from msgspec import Struct
 from stoker.domain.node import DEFAULT_POOL
 from stoker.domain.resources import Resources
 
+MOST_LABELS = 256
+"""Labels of one workload, and annotations: each may be a row of the ledger in every hour."""
+
 
 class Kind(StrEnum):
     PYTORCH_JOB = "PyTorchJob"

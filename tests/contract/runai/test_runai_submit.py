@@ -248,6 +248,17 @@ def test_a_project_that_is_not_there_is_not_found(lab: QueueLab, project: str) -
     assert lab.post(f"{WORKLOADS}/trainings", as_="member", json=sent).status_code == 404
 
 
+@pytest.mark.parametrize("field", ["labels", "annotations"])
+def test_labels_are_not_without_number(lab: QueueLab, field: str) -> None:
+    sent = body(lab)
+    sent["spec"][field] = [{"name": f"k{number}", "value": ""} for number in range(257)]
+    answer = lab.post(f"{WORKLOADS}/trainings", as_="member", json=sent)
+    assert answer.status_code == 400
+    assert answer.json()["message"].startswith(f"spec.{field}: it has 257 entries. Use a list of at most 256, ")
+    del sent["spec"][field][0]
+    assert lab.post(f"{WORKLOADS}/trainings", as_="member", json=sent).status_code == 202
+
+
 def test_null_is_the_same_as_left_out(lab: QueueLab) -> None:
     sent = body(lab, compute={"gpuDevicesRequest": None}, storage=None)
     sent["spec"] |= {"labels": None, "nodePools": None, "ports": [None], "storage": {}}

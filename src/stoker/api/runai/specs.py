@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from stoker.api.bodies import Body
 from stoker.api.safe.shapes import EnvName, EnvValue
+from stoker.domain.workload import MOST_LABELS
 
 Amount = Annotated[float, Meta(ge=0, le=1e9)]
 Size = Annotated[str, Meta(min_length=1, max_length=64, examples=["4Gi"])]
@@ -61,6 +62,9 @@ class Label(Spec, frozen=True, kw_only=True):
     exclude: bool | None = None
 
 
+Labels = Annotated[list[Label | None], Meta(max_length=MOST_LABELS)]
+
+
 class PortBody(Spec, frozen=True, kw_only=True):
     container: Port
     service_type: Literal["ClusterIP", "NodePort", "LoadBalancer"] | None = None
@@ -102,8 +106,8 @@ class WorkloadSpec(Spec, frozen=True, kw_only=True):
     args: Command | None = None
     compute: Compute | None = None
     environment_variables: list[Variable | None] | None = None
-    labels: list[Label | None] | None = None
-    annotations: list[Label | None] | None = None
+    labels: Labels | None = None
+    annotations: Labels | None = None
     node_pools: NodePools | None = None
     priority_class: Annotated[str, Meta(max_length=63)] | None = None
     preemptibility: Literal["preemptible", "non-preemptible"] | None = None

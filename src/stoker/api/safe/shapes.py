@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from stoker.api.bodies import Body
-from stoker.domain.workload import Kind, PortProtocol
+from stoker.domain.workload import MOST_LABELS, Kind, PortProtocol
 
 DISPLAY_NAME = r"^[a-z]([-a-z0-9]{0,55}[a-z0-9])?$"
 
@@ -43,8 +43,8 @@ NodeNames = Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=253)], 
 Ids = Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=100)], ...], Meta(min_length=1, max_length=1000)]
 LabelMap = Annotated[
     dict[Annotated[str, Meta(min_length=1, max_length=317)], Annotated[str, Meta(max_length=1024)]],
-    Meta(max_length=256),
-]  # each becomes a row of the ledger in every hour
+    Meta(max_length=MOST_LABELS),
+]
 
 
 class GroupVersionKind(Body, frozen=True, kw_only=True):
