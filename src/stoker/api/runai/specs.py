@@ -157,6 +157,7 @@ class DistributedSpec(BatchSpec, frozen=True, kw_only=True):
     min_replicas: Replicas | None = None
     max_replicas: Replicas | None = None
     clean_pod_policy: Literal["None", "All", "Running"] | None = None
+    # of MPI alone, which is refused; the vendor's client sends them with every framework
     slots_per_worker: Any = None
     ssh_auth_mount_path: Any = None
     mpi_launcher_creation_policy: Any = None
@@ -183,9 +184,6 @@ REFUSED = (
     "working_dir",
     "terminate_after_preemption",
     "termination_grace_period_seconds",
-    "slots_per_worker",
-    "ssh_auth_mount_path",
-    "mpi_launcher_creation_policy",
     "serving_configuration",
 )
 """Fields of a spec that would change how a workload runs, and that nothing here can do."""

@@ -1,0 +1,55 @@
+"""Reads where workloads run, whose they are and what happened to them; the client's models judge every body."""
+
+import json
+from typing import Any
+
+from clients import GIVEN, Client
+from runai import models
+from runai.models.get_departments200_response import GetDepartments200Response
+from runai.models.get_nodepools200_response import GetNodepools200Response
+from runai.models.get_projects200_response import GetProjects200Response
+
+
+def main() -> None:
+    client = Client(GIVEN["kind"])
+    organisation, work = client.runai.organizations, client.runai.workloads
+    spec = {"image": "python:3.11", "command": "true", "compute": {"cpuCoreRequest": 0.1}}
+    body = models.TrainingCreationRequest.model_validate({"name": "read", **GIVEN["place"], "spec": spec})
+    ref = client.call(work.trainings.create_training1, body)["workloadId"]
+    bodies: dict[str, tuple[Any, Any]] = {
+        "projects": (GetProjects200Response, client.call(organisation.projects.get_projects)),
+        "departments": (GetDepartments200Response, client.call(organisation.departments.get_departments)),
+        "pools": (GetNodepools200Response, client.call(organisation.node_pools.get_nodepools)),
+        "nodes": (models.Nodes, client.call(organisation.nodes.get_tenant_nodes)),
+        "types": (
+            models.ListWorkloadTypes200Response,
+            client.call(work.workload_properties.list_workload_types),
+        ),
+        "categories": (models.ListCategories200Response, client.call(work.workload_properties.list_categories)),
+        "priorities": (
+            models.GetWorkloadPriorities200Response,
+            client.call(work.workload_properties.get_workload_priorities),
+        ),
+        "events": (models.GetWorkloadEvents200Response, client.call(work.events.get_workload_events, ref)),
+        "history": (models.GetWorkloadHistory200Response, client.call(work.events.get_workload_history, ref)),
+    }
+    for model, answer in bodies.values():
+        model.model_validate(answer)
+    clusters = client.call(organisation.clusters.get_clusters)
+    for each in clusters:
+        models.DisplayedCluster.model_validate(each)
+    filtered = client.call(organisation.projects.get_projects, filter_by=["name==default", "createdAt>=2000-01-01"])
+    client.close()
+    print(
+        json.dumps(
+            {
+                "clusters": [each["name"] for each in clusters],
+                "projects": [each["name"] for each in filtered["projects"]],
+                "events": [each["reason"] for each in bodies["events"][1]["events"]],
+                "nodes": len(bodies["nodes"][1]["nodes"]),
+            }
+        )
+    )
+
+
+main()

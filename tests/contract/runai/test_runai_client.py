@@ -1,0 +1,53 @@
+"""The vendor's own client, two versions of it and all its three kinds, against a server that runs what it submits."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from tests.contract.runai.vendor import VERSIONS, run_script
+from tests.engine.live import LiveServer
+
+V1 = "/api/stoker/v1"
+KINDS = ("sync", "threaded", "async")
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """A running server, as a script has to know it."""
+    with LiveServer(tmp_path_factory.mktemp("vendor") / "data") as opened:
+        opened.start()
+        key = (opened.data_dir / "admin.key").read_text().strip()
+        with httpx.Client(base_url=opened.address, headers={"Authorization": f"Bearer {key}"}) as http:
+            application = http.post(f"{V1}/applications", json={"name": "vendor"}).json()
+            workspace = http.get(f"{V1}/workspaces/default").json()
+            cluster = http.get(f"{V1}/clusters/{workspace['cluster']}").json()
+        yield {
+            "address": opened.address,
+            "client_id": application["clientId"],
+            "client_secret": application["clientSecret"],
+            "place": {"projectId": str(workspace["id"]), "clusterId": cluster["id"]},
+        }
+        opened.stop()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_it_submits_suspends_resumes_and_deletes(server: dict[str, Any], version: str, kind: str) -> None:
+    seen = run_script(version, "life", kind=kind, **server)
+    for name in ("workspaces", "trainings", "distributed"):
+        assert seen[name]["codes"] == [202, 202, 202, 202], name
+        assert seen[name]["phases"] == ["Running", "Stopped", "Running"], name
+        assert (seen[name]["spec"]["command"], seen[name]["spec"]["args"]) == ("sleep", "600")
+    assert seen["batches"] == [[2, [404]], [2, [404]], [2, [404]]]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_its_models_take_every_body_of_places_and_events(server: dict[str, Any], version: str, kind: str) -> None:
+    seen = run_script(version, "places", kind=kind, **server)
+    assert seen["clusters"] == ["local"]
+    assert seen["projects"] == ["default"]
+    assert "Submitted" in seen["events"]
+    assert seen["nodes"] >= 1
