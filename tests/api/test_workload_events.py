@@ -9,7 +9,11 @@ import pytest
 from tests.api.lab import SAFE, V1
 from tests.contract.safe.lab import WAIT, QueueLab, RunningLab
 
+from stoker.domain.errors import ErrorCode, StokerError
+from stoker.domain.identity import UserKind
 from stoker.domain.lifecycle import Placed, PodsUp
+from stoker.domain.permissions import Actor
+from stoker.services import events
 
 EVENTS = f"{V1}/events"
 
@@ -97,6 +101,29 @@ def test_a_workload_one_may_not_see_is_not_found_before_anything_streams(lab: Qu
     for name in (ref, "nothing-bcdfg"):
         answer = lab.get(f"{EVENTS}?workload={name}", as_=caller)
         assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+def test_a_stream_ends_with_its_readers_right_whichever_way_the_clock_is_set(
+    lab: QueueLab, monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    monkeypatch.setattr(events, "QUIET_SECONDS", 0.01)
+    reader = Actor("u", "reader", UserKind.PERSON, admin=True, memberships={})
+
+    async def gone() -> Actor:
+        raise StokerError(ErrorCode.NOT_SIGNED_IN, "The key is gone.")
+
+    async def listen() -> None:
+        stream = lab.installation.services.events.follow(reader, "", None, gone)
+        assert await anext(stream) is None
+        lab.clock.advance(hours=hours)
+        try:
+            with pytest.raises(StokerError, match="The key is gone"):
+                await anext(stream)
+        finally:
+            lab.clock.advance(hours=-hours)
+
+    lab.run(listen())
 
 
 def test_an_edit_that_changes_when_it_ends_is_told_too(lab: QueueLab) -> None:

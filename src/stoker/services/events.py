@@ -37,7 +37,7 @@ class Events:
         checked = self._context.clock.now()
         with self._context.signal.listening() as listener:
             while True:
-                if (now := self._context.clock.now()) - checked >= RENEW_MS:
+                if not 0 <= (now := self._context.clock.now()) - checked < RENEW_MS:  # the clock may be set back
                     actor, checked = await renew(), now
                     if ref:
                         await store.peek(lambda tx, who=actor: visible(tx, who, ref))
