@@ -90,6 +90,8 @@ class Family(Struct, frozen=True):
     failure_type: type[Struct]
     envelope: dict[str, Any] | None = None
     snake_twins: bool = False
+    dotted_words: bool = False
+    """Whether a word of a list of words may come with the name of the list before it, as `SortOrder.asc`."""
     json_text: bool = False
 
 
@@ -154,6 +156,7 @@ RUNAI = Family(
     _plain,
     lambda error, status, trace_id: RunaiError(status, error.message, error.hint),
     RunaiError,
+    dotted_words=True,
     json_text=True,
 )
 NATIVE = Family("native", "Stoker's own", ("/api/stoker",), _plain, _native_failure, NativeError)

@@ -5,11 +5,11 @@ Unknown parameters are ignored, a bad value of a known one is an error that says
 
 import re
 from collections.abc import Mapping
-from typing import Any, Generic, TypeVar, get_type_hints
+from typing import Annotated, Any, Generic, TypeVar, get_type_hints
 from urllib.parse import unquote_to_bytes
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec import inspect as mi
 
 from stoker.api.wording import expectation, shown, ways
@@ -17,6 +17,10 @@ from stoker.domain.errors import StokerError, bad_request
 
 P = TypeVar("P", bound="Params")
 _WHOLE = re.compile(r"[+-]?[0-9]+\Z", re.ASCII)
+
+
+Whole = Annotated[tuple[str, ...], Meta(extra={"whole": True})]
+"""Values that may hold commas: each is taken as it was sent, as often as it was."""
 
 
 class Params(Struct, frozen=True, kw_only=True):
@@ -36,6 +40,7 @@ class Field(Struct, frozen=True):
     annotation: Any
     required: bool
     is_list: bool
+    divided: bool
     blank_is_absent: bool
     whole: bool
     text: bool
@@ -44,8 +49,9 @@ class Field(Struct, frozen=True):
 class Decoder(Generic[P]):
     """Reads one kind of parameters."""
 
-    def __init__(self, params: type[P], *, snake_twins: bool = False) -> None:
+    def __init__(self, params: type[P], *, snake_twins: bool = False, dotted_words: bool = False) -> None:
         self._params = params
+        self._dotted_words = dotted_words
         described = mi.type_info(params)
         if not isinstance(described, mi.StructType):
             raise TypeError(f"{params} is not a struct")
@@ -73,7 +79,11 @@ class Decoder(Generic[P]):
                 continue
             if not field.text and value.lower() == "null":  # which would be taken for None
                 raise _wrong(field, value)
-            if field.is_list:
+            if self._dotted_words and field.blank_is_absent and not field.is_list:
+                value = value.rpartition(".")[2]
+            if field.is_list and not field.divided:
+                given.setdefault(field.wire, []).append(value)
+            elif field.is_list:
                 given.setdefault(field.wire, []).extend(part.strip() for part in value.split(",") if part.strip())
             else:
                 given[field.wire] = value
@@ -135,7 +145,19 @@ def _field(field: mi.Field, annotation: Any) -> Field:
     chosen = all(isinstance(kind, mi.EnumType | mi.LiteralType | mi.ListType | mi.VarTupleType) for kind in kinds)
     whole = all(isinstance(kind, mi.IntType) for kind in kinds)
     text = any(isinstance(kind, mi.StrType) for kind in kinds) or is_list
-    return Field(field.name, field.encode_name, field.type, annotation, field.required, is_list, chosen, whole, text)
+    divided = not (isinstance(field.type, mi.Metadata) and (field.type.extra or {}).get("whole"))
+    return Field(
+        name=field.name,
+        wire=field.encode_name,
+        kind=field.type,
+        annotation=annotation,
+        required=field.required,
+        is_list=is_list,
+        divided=divided,
+        blank_is_absent=chosen,
+        whole=whole,
+        text=text,
+    )
 
 
 def _wanted(field: Field) -> str:

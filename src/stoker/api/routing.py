@@ -72,7 +72,8 @@ def _walk(node: dict[str, Any], segments: list[str], depth: int, values: list[st
 
 def _prepared(endpoint: Endpoint) -> Route:
     names = tuple(part[1:-1] for part in endpoint.path.split("/") if part.startswith("{"))
-    decoder = Decoder(endpoint.params, snake_twins=endpoint.family.snake_twins)
+    family = endpoint.family
+    decoder = Decoder(endpoint.params, snake_twins=family.snake_twins, dotted_words=family.dotted_words)
     missing = set(names) - {field.wire for field in decoder.fields}
     if missing:
         raise ValueError(f"{endpoint.path}: {endpoint.params.__name__} lacks {', '.join(sorted(missing))}")

@@ -19,7 +19,8 @@ from stoker.api.native import (
     workspaces,
 )
 from stoker.api.native import workloads as native_workloads
-from stoker.api.runai import actions, events, organisation, places, properties, submit, token
+from stoker.api.runai import actions, events, organisation, places, properties, submit, telemetry, token
+from stoker.api.runai import workloads as runai_workloads
 from stoker.api.safe import pods, workloads
 
 ENDPOINTS: list[Endpoint] = endpoints_of(
@@ -50,6 +51,8 @@ ENDPOINTS: list[Endpoint] = endpoints_of(
         organisation,
         places,
         properties,
+        runai_workloads,
+        telemetry,
         pages,
     )
 )

@@ -90,7 +90,8 @@ def dispatch(
         devices = room.take(start.nodes, workload.spec.resources)
         if devices is None:
             continue
-        change = transition(workload, Placed(at))
+        pools = dict.fromkeys(room.nodes[name].pool for name in start.nodes)
+        change = transition(workload, Placed(at, tuple(pools)))
         after = change.workload if change else workload
         changes += [(workload, change)] if change else []
         given = _pods(after, start, devices, at, randomness)

@@ -13,9 +13,10 @@ LONGEST_BACKOFF_MS = 300_000
 
 
 class Placed(Struct, frozen=True):
-    """It has a place; the attempt begins."""
+    """It has a place, in these node pools; the attempt begins."""
 
     at: int
+    pools: tuple[str, ...] = ()
 
 
 class PodsUp(Struct, frozen=True):
@@ -213,6 +214,11 @@ def ran_ms(workload: Workload, now: int) -> int:
     return workload.ran_ms + (now - workload.running_since if workload.running_since is not None else 0)
 
 
+def waited_ms(workload: Workload, now: int) -> int:
+    """How long it has waited in the queue, all times together."""
+    return workload.waited_ms + (now - workload.phase_at if workload.phase.queued else 0)
+
+
 def backoff_ms(retries: int) -> int:
     """How long the next attempt waits after so many retries."""
     return min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS << min(retries, 20))
@@ -237,6 +243,7 @@ def _to(workload: Workload, phase: Phase, at: int) -> Workload:
         then=None,
         running_since=workload.running_since if stays else None,
         ran_ms=workload.ran_ms if stays else ran_ms(workload, at),
+        waited_ms=waited_ms(workload, at),
         ended_at=at if phase.ended else None,
     )
 
@@ -263,6 +270,7 @@ def _dispatched(workload: Workload, event: Placed) -> Change:
     changed = structs.replace(
         _to(workload, Phase.INITIALIZING, event.at),
         attempt=workload.attempt + 1,
+        pools=event.pools or workload.pools,
         message="",
         not_before=None,
         requeued=False,

@@ -229,11 +229,20 @@ class Workload(Struct, frozen=True, kw_only=True):
     running_since: int | None = None
     ran_ms: int = 0
     """Milliseconds of all the runs before the present one."""
+    waited_ms: int = 0
+    """Milliseconds of all the times in the queue before the present one."""
+    pools: tuple[str, ...] = ()
+    """The node pools that its pods were last placed in; none before the first time."""
     deleted_at: int | None = None
 
     @property
     def category(self) -> Category:
         return CATEGORY[self.kind]
+
+    @property
+    def current_pools(self) -> tuple[str, ...]:
+        """Where it is, or where it waits to be."""
+        return self.pools or self.spec.node_pools
 
 
 class Pod(Struct, frozen=True, kw_only=True):

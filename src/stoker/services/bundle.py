@@ -15,12 +15,14 @@ from stoker.services.events import Events
 from stoker.services.explain import Explain
 from stoker.services.health import Health
 from stoker.services.inside import Inside
+from stoker.services.inventory import Inventory
 from stoker.services.keys import Keys
 from stoker.services.live import Live
 from stoker.services.logs import Logs
 from stoker.services.measurements import Measurements
 from stoker.services.monitoring import Monitoring
 from stoker.services.passwords import Passwords
+from stoker.services.summary import Summary
 from stoker.services.totals import Totals
 from stoker.services.trail import Trail
 from stoker.services.training import Training
@@ -45,10 +47,12 @@ class Services(Struct, frozen=True):
     workloads: Workloads
     logs: Logs
     inside: Inside
+    inventory: Inventory
     events: Events
     explain: Explain
     monitoring: Monitoring
     live: Live
+    summary: Summary
     totals: Totals
     training: Training
     measurements: Measurements
@@ -73,10 +77,12 @@ def build_services(context: Context, reach: Reach, series: Series) -> Services:
         workloads=Workloads(context),
         logs=Logs(context, reach),
         inside=Inside(context, reach),
+        inventory=Inventory(context),
         events=Events(context),
         explain=Explain(context),
         monitoring=Monitoring(context),
         live=Live(context),
+        summary=Summary(context),
         totals=Totals(context),
         training=training,
         measurements=Measurements(context, series, training),

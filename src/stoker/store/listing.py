@@ -17,8 +17,12 @@ def where(*clauses: str | None) -> str:
 
 def substring(text: str) -> str:
     """The LIKE pattern (with ESCAPE '!') of a case-folded substring, in which % and _ are ordinary."""
-    folded = text.casefold().replace("!", "!!").replace("%", "!%").replace("_", "!_")
-    return f"%{folded}%"
+    return f"%{escaped(text)}%"
+
+
+def escaped(text: str) -> str:
+    """Case-folded text inside a LIKE pattern that says ESCAPE '!'."""
+    return text.casefold().replace("!", "!!").replace("%", "!%").replace("_", "!_")
 
 
 def page(

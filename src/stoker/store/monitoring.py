@@ -146,7 +146,7 @@ def held_gpus(transaction: Transaction, uids: Sequence[str]) -> dict[str, dict[s
 
 
 def facets(transaction: Transaction, cluster_id: str) -> Facets:
-    condition = where("cluster_id = :cluster_id" if cluster_id else None)
+    condition = where("hidden = 0", "cluster_id = :cluster_id" if cluster_id else None)
     params = {"cluster_id": cluster_id}
     return Facets(
         [row[0] for row in transaction.all(NAMESPACES.format(condition=condition), params)],
@@ -190,14 +190,14 @@ def _total(transaction: Transaction, query: WatchedQuery, cluster_id: str, param
 
 
 def _counted(transaction: Transaction, query: WatchedQuery, cluster_id: str, params: Params) -> int:
-    return _number(transaction, f"{COUNTED} {where(*_alike('{}', query, cluster_id))}", params)
+    return _number(transaction, f"{COUNTED} {where('hidden = 0', *_alike('{}', query, cluster_id))}", params)
 
 
 def _is_rare(transaction: Transaction, query: WatchedQuery, total: int, window: Window) -> bool:
     """Whether sorting everything that is asked for touches fewer rows than walking past what is not."""
     if not query.filters:
         return False
-    return total * total <= _number(transaction, COUNTED, {}) * (window.offset + window.limit)
+    return total * total <= _number(transaction, f"{COUNTED} WHERE hidden = 0", {}) * (window.offset + window.limit)
 
 
 def _walked(query: WatchedQuery, cluster_id: str) -> str:
@@ -212,7 +212,7 @@ def _walked(query: WatchedQuery, cluster_id: str) -> str:
 def _gathered(query: WatchedQuery, cluster_id: str) -> str:
     """Only what is asked for, in no order."""
     if not query.text:
-        return ALIKE.format(condition=where(*_alike("{}", query, cluster_id)))
+        return ALIKE.format(condition=where("hidden = 0", *_alike("{}", query, cluster_id)))
     return " AND ".join([NAMED, *_alike("workload.{}", query, cluster_id)])
 
 

@@ -8,6 +8,7 @@ from stoker.store.base import Transaction
 PHASES = """
 SELECT cluster_id, phase, SUM(workloads)
 FROM workload_count
+WHERE hidden = 0
 GROUP BY cluster_id, phase
 HAVING SUM(workloads) > 0
 ORDER BY cluster_id, phase

@@ -18,7 +18,8 @@ workload.workspace_id, workload.namespace, workload.user_id, workload.user_name,
 workload.spec, workload.priority, workload.preemptible, workload.timeout_seconds, workload.max_retry,
 workload.phase, workload.version, workload.revision, workload.attempt, workload.retries, workload.requeued,
 workload.not_before, workload.then_phase, workload.message, workload.submitted_at, workload.phase_at,
-workload.started_at, workload.ended_at, workload.running_since, workload.ran_ms, workload.deleted_at, workload.waiting
+workload.started_at, workload.ended_at, workload.running_since, workload.ran_ms, workload.deleted_at, workload.waiting,
+workload.waited_ms, workload.pools
 """
 BY_REF = f"SELECT {COLUMNS} FROM workload WHERE uid = :ref OR slug = :ref"
 BY_UID = f"SELECT {COLUMNS} FROM workload WHERE uid IN (:keys)"
@@ -45,14 +46,15 @@ INSERT INTO workload (
     uid, slug, name, folded_name, description, folded_description, kind, cluster_id, workspace_id, namespace,
     user_id, user_name, folded_user, origin_api, priority, preemptible, timeout_seconds, max_retry,
     gpu_milli, cpu_milli, memory_bytes, replicas, spec, phase, version, revision, attempt, retries, requeued,
-    not_before, then_phase, message, submitted_at, phase_at, started_at, ended_at, running_since, ran_ms, deleted_at
+    not_before, then_phase, message, submitted_at, phase_at, started_at, ended_at, running_since, ran_ms, waited_ms,
+    deleted_at, pools, folded_image
 )
 VALUES (
     :uid, :slug, :name, :folded_name, :description, :folded_description, :kind, :cluster_id, :workspace_id, :namespace,
     :user_id, :user_name, :folded_user, :origin_api, :priority, :preemptible, :timeout_seconds, :max_retry,
     :gpu_milli, :cpu_milli, :memory_bytes, :replicas, :spec, :phase, :version, :revision, :attempt, :retries, :requeued,
     :not_before, :then_phase, :message, :submitted_at, :phase_at, :started_at, :ended_at, :running_since, :ran_ms,
-    :deleted_at
+    :waited_ms, :deleted_at, :pools, :folded_image
 )
 """
 REPLACE = """
@@ -115,6 +117,8 @@ CHANGING = (
     "ended_at",
     "running_since",
     "ran_ms",
+    "waited_ms",
+    "pools",
     "requeued",
     "not_before",
     "then",
@@ -181,6 +185,8 @@ def build(row: Row) -> Workload:
         ran_ms=row[30],
         deleted_at=row[31],
         waiting=row[32],
+        waited_ms=row[33],
+        pools=tuple(row[34].split(",")) if row[19] else (),
     )
 
 
@@ -341,7 +347,11 @@ def _columns(workload: Workload, field: str) -> Iterator[tuple[str, object]]:
         case "spec":
             yield "spec", _encode(value).decode()
             yield "replicas", value.replicas
+            yield "pools", ",".join(workload.current_pools)
+            yield "folded_image", value.image.casefold()
             yield from structs.asdict(value.resources).items()
+        case "pools":
+            yield field, ",".join(workload.current_pools)
         case "then":
             yield "then_phase", value
         case "preemptible" | "requeued":
@@ -364,6 +374,8 @@ def params(workload: Workload) -> dict[str, object]:
         "preemptible": int(workload.preemptible),
         "requeued": int(workload.requeued),
         "then_phase": workload.then,
+        "pools": ",".join(workload.current_pools),
+        "folded_image": spec.image.casefold(),
         "folded_name": f"{workload.name}\n{workload.slug}".casefold(),
         "folded_description": workload.description.casefold(),
         "folded_user": workload.user_name.casefold(),

@@ -1,0 +1,206 @@
+"""Filters as SQL. Those on what there are few different values of say which values, and hold for the counts of
+workloads as well as for workloads; the others say what must hold for a column."""
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+from stoker.domain.inventory import FRAMEWORKS, Field, Filter, Operator, Value, class_of, holds
+from stoker.domain.workload import CATEGORY, Kind, Phase
+from stoker.store.base import Transaction
+from stoker.store.listing import escaped
+
+WORKSPACES = """
+SELECT workspace.id, workspace.name, workspace.department_id, department.name
+FROM workspace
+JOIN department ON department.id = workspace.department_id
+UNION ALL
+SELECT DISTINCT workspace_id, '', 0, ''
+FROM workload_count
+WHERE workspace_id NOT IN (SELECT id FROM workspace)
+"""
+CLUSTERS = "SELECT id FROM cluster"
+DISTINCT = "SELECT DISTINCT {} FROM workload_count"
+COLUMNS = {
+    Field.KIND: "kind",
+    Field.CATEGORY: "kind",
+    Field.FRAMEWORK: "kind",
+    Field.PHASE: "phase",
+    Field.CLUSTER: "cluster_id",
+    Field.WORKSPACE_ID: "workspace_id",
+    Field.WORKSPACE: "workspace_id",
+    Field.DEPARTMENT_ID: "workspace_id",
+    Field.DEPARTMENT: "workspace_id",
+    Field.PRIORITY: "priority",
+    Field.PRIORITY_CLASS: "priority",
+    Field.POOLS: "pools",
+    Field.USER: "user_name",
+}
+"""The columns that workloads are counted by. Where several fields share one, each is made from its values."""
+NOTHING = frozenset({Field.GUARANTEED, Field.APPLICATION_ID, Field.APPLICATION})
+"""Fields that no workload has a value of."""
+NUMERIC = frozenset({"workspace_id", "priority", "submitted_at", "ended_at", "phase_at", "deleted_at"})
+
+LIVE = "workload.deleted_at IS NULL"
+LEAVING = "workload.phase = 'Deleting'"
+GONE = "workload.deleted_at IS NOT NULL AND workload.phase <> 'Deleting'"
+ALIKE = """
+(
+    SELECT DISTINCT cluster_id, namespace, kind, phase, user_id, priority, pools
+    FROM workload_count
+    WHERE {condition}
+) AS alike
+CROSS JOIN workload
+"""  # index workload_alike
+SAME = """
+workload.cluster_id = alike.cluster_id
+  AND workload.namespace = alike.namespace
+  AND workload.kind = alike.kind
+  AND workload.phase = alike.phase
+  AND workload.user_id = alike.user_id
+  AND workload.priority = alike.priority
+  AND workload.pools = alike.pools
+"""
+
+ALLOCATED = "COALESCE((SELECT allocated_milli FROM workload_use WHERE workload_uid = workload.uid), 0)"
+IDLE = "COALESCE((SELECT idle_milli FROM workload_use WHERE workload_uid = workload.uid), 0)"
+RAN = "(workload.ran_ms + COALESCE(:now - workload.running_since, 0))"
+QUEUED = "workload.phase IN ('Pending', 'Resuming')"
+WAITED = f"(workload.waited_ms + CASE WHEN {QUEUED} THEN :now - workload.phase_at ELSE 0 END)"
+TIME_COLUMNS = {
+    Field.CREATED: "submitted_at",
+    Field.ENDED: "ended_at",
+    Field.PHASE_CHANGED: "phase_at",
+    Field.DELETED: "deleted_at",
+}
+COMPARED = {
+    Operator.EQUAL: "=",
+    Operator.NOT_EQUAL: "<>",
+    Operator.AT_MOST: "<=",
+    Operator.AT_LEAST: ">=",
+}
+
+
+class Clause(Struct, frozen=True):
+    """`sql` has `{}` where its column is, if it is about one. `narrow` is set where an index finds what it asks for."""
+
+    sql: str
+    params: Mapping[str, object] = {}
+    column: str = ""
+    narrow: bool = False
+
+    def on(self, table: str = "workload") -> str:
+        return self.sql.replace("{}", f"{table}.{self.column}") if self.column else self.sql
+
+    def aside(self) -> str:
+        """The same in a form that keeps an index on its column from being used."""
+        if not self.column:
+            return self.sql
+        nothing = "+ 0" if self.column in NUMERIC else "|| ''"
+        return self.sql.replace("{}", f"(workload.{self.column} {nothing})")
+
+
+NEVER = Clause("1 = 0")
+Values = dict[object, Value | tuple[str, ...] | None]
+
+
+def values_of(transaction: Transaction, field: Field) -> Values:
+    """What a field is for each value of its column."""
+    match field:
+        case Field.KIND:
+            return {kind: str(kind) for kind in Kind}
+        case Field.CATEGORY:
+            return {kind: str(CATEGORY[kind]) for kind in Kind}
+        case Field.FRAMEWORK:
+            return {kind: FRAMEWORKS.get(kind) for kind in Kind}
+        case Field.PHASE:
+            return {phase: str(phase) for phase in Phase}
+        case Field.CLUSTER:
+            return {row[0]: row[0] for row in transaction.all(CLUSTERS)}
+        case Field.PRIORITY | Field.PRIORITY_CLASS:
+            found = [row[0] for row in transaction.all(DISTINCT.format("priority"))]
+            return {each: each if field is Field.PRIORITY else class_of(each) for each in found}
+        case Field.POOLS:
+            return {row[0]: tuple(row[0].split(",")) for row in transaction.all(DISTINCT.format("pools"))}
+        case Field.USER:
+            return {row[0]: row[0] for row in transaction.all(DISTINCT.format("user_name"))}
+        case _:
+            place = {Field.WORKSPACE_ID: 0, Field.WORKSPACE: 1, Field.DEPARTMENT_ID: 2, Field.DEPARTMENT: 3}[field]
+            return {row[0]: str(row[place]) for row in transaction.all(WORKSPACES)}
+
+
+def one_of(column: str, values: Iterable[object], tag: str) -> Clause:
+    """`column IN (…)`; nothing is in an empty list."""
+    params = {f"{tag}_{number}": value for number, value in enumerate(values)}
+    if not params:
+        return NEVER
+    return Clause(f"{{}} IN ({', '.join(f':{name}' for name in params)})", params, column)
+
+
+def counted(transaction: Transaction, asked: Filter, tag: str) -> Clause | None:
+    """A filter on a field that workloads are counted by; None when it keeps everything."""
+    if asked.field is Field.USER:
+        return text("user_name", asked.operator, str(asked.value), tag)
+    values = values_of(transaction, asked.field)
+    kept = [key for key, value in values.items() if holds(value, asked.operator, asked.value)]
+    return None if len(kept) == len(values) else one_of(COLUMNS[asked.field], kept, tag)
+
+
+def other(asked: Filter, tag: str) -> Clause | None:
+    """A filter on a field that each workload has a value of its own of; None when it keeps everything."""
+    field, operator, value = asked.field, asked.operator, asked.value
+    if field in NOTHING:
+        return None if holds(None, operator, value) else NEVER
+    if field is Field.NAME:
+        return text("name", operator, str(value), tag)
+    if field in TIME_COLUMNS:
+        return _time(TIME_COLUMNS[field], operator, value, tag)
+    if field in {Field.RUNNING, Field.PENDING}:
+        return _number(f"({RAN if field is Field.RUNNING else WAITED} / 1000)", operator, value, tag, whole=True)
+    if field is Field.IDLE_WHOLE:
+        return _number(f"(({IDLE} + 999) / 1000)", operator, value, tag, whole=True)
+    return _number(ALLOCATED if field is Field.ALLOCATED else IDLE, operator, value, tag, whole=False)
+
+
+def text(column: str, operator: Operator, value: str, tag: str) -> Clause:
+    """On a column that is in lower case."""
+    part = escaped(value)
+    match operator:
+        case Operator.CONTAINS:
+            return Clause(f"{{}} LIKE :{tag} ESCAPE '!'", {tag: f"%{part}%"}, column, narrow=True)
+        case Operator.LACKS:
+            return Clause(f"{{}} NOT LIKE :{tag} ESCAPE '!'", {tag: f"%{part}%"}, column)
+        case Operator.STARTS:
+            folded = value.casefold()
+            params = {f"{tag}_from": folded, f"{tag}_to": folded + "\U0010ffff"}
+            return Clause(f"({{}} >= :{tag}_from AND {{}} < :{tag}_to)", params, column, narrow=True)
+        case Operator.ENDS:
+            return Clause(f"{{}} LIKE :{tag} ESCAPE '!'", {tag: f"%{part}"}, column, narrow=True)
+        case _:
+            narrow = operator is not Operator.NOT_EQUAL
+            return Clause(f"{{}} {COMPARED[operator]} :{tag}", {tag: value}, column, narrow=narrow)
+
+
+def _time(column: str, operator: Operator, value: Value, tag: str) -> Clause:
+    if operator is Operator.NOT_EQUAL:
+        return Clause(f"({{}} IS NULL OR {{}} <> :{tag})", {tag: value}, column)
+    return Clause(f"{{}} {COMPARED[operator]} :{tag}", {tag: value}, column, narrow=True)
+
+
+def _number(expression: str, operator: Operator, value: Value, tag: str, *, whole: bool) -> Clause:
+    """A number, in thousandths unless it is whole; narrow when what holds nothing is not meant."""
+    sparse = "workload_use" in expression and not holds(0, operator, value)
+    if not operator.on_text:
+        scaled = value if whole or isinstance(value, str) else value * 1000
+        return Clause(f"{expression} {COMPARED[operator]} :{tag}", {tag: scaled}, narrow=sparse)
+    shown = f"CAST({expression} AS TEXT)" if whole else _shown(expression)
+    pattern = text("", operator, str(value), tag)
+    if operator is Operator.STARTS:
+        pattern = Clause(f"{{}} LIKE :{tag} ESCAPE '!'", {tag: f"{escaped(str(value))}%"})
+    return Clause(pattern.sql.replace("{}", shown), pattern.params, narrow=sparse)
+
+
+def _shown(milli: str) -> str:
+    """A number of thousandths as it is written: `8`, `0.5`."""
+    rest = f"RTRIM(SUBSTR(CAST(1000 + {milli} % 1000 AS TEXT), 2), '0')"
+    return f"(CAST({milli} / 1000 AS TEXT) || CASE WHEN {milli} % 1000 = 0 THEN '' ELSE '.' || {rest} END)"

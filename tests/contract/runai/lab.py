@@ -1,0 +1,58 @@
+"""An installation for the reading part of the Run:ai contract: every answer is held against the OpenAPI document."""
+
+from typing import Any, Unpack
+
+import httpx
+from tests.api.lab import How
+from tests.contract.lens.lab import LensLab
+
+from stoker.store import inventory_rows
+
+WORKLOADS = "/api/v1/workloads"
+
+
+class RunaiLab(LensLab):
+    async def ask(self, method: str, path: str, **how: Unpack[How]) -> httpx.Response:
+        answer = await super().ask(method, path, **how)
+        if path.startswith(WORKLOADS) and answer.headers["content-type"].startswith("application/json"):
+            self.contract.check(method, path, answer)
+        return answer
+
+    def runai(self, path: str = "", as_: str = "admin", **query: Any) -> Any:
+        answer = self.get(f"{WORKLOADS}{path}?{httpx.QueryParams(query)}", as_=as_)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def refused(self, path: str = "", **query: Any) -> str:
+        """The message of a 400."""
+        answer = self.get(f"{WORKLOADS}{path}?{httpx.QueryParams(query)}", as_="admin")
+        assert (answer.status_code, answer.json()["code"]) == (400, 400), answer.text
+        return answer.json()["message"]
+
+    def rows(self, *filters: str, as_: str = "admin", **query: Any) -> list[dict[str, Any]]:
+        """Every workload that the filters leave, page by page."""
+        found: list[dict[str, Any]] = []
+        following: int | None = 0
+        while following is not None:
+            asked: dict[str, Any] = {
+                "limit": 500,
+                **query,
+                "offset": following,
+                **({"filterBy": ",".join(filters)} if filters else {}),
+            }
+            page = self.runai(as_=as_, **asked)
+            found += page["workloads"]
+            following = page["next"]
+        return found
+
+    def called(self, *filters: str, **query: Any) -> list[str]:
+        return [row["name"] for row in self.rows(*filters, **query)]
+
+    def uid(self, ref: str) -> str:
+        return self.inside(ref).uid
+
+    def idle(self, **milli: int) -> None:
+        """What a sampler finds unused: milli-GPUs by workload."""
+        [cluster] = {self.inside(ref).cluster_id for ref in milli} or {""}
+        idle = {self.uid(ref): amount for ref, amount in milli.items()}
+        self.run(self.installation.store.write(lambda tx: inventory_rows.set_idle(tx, cluster, idle)))

@@ -1,0 +1,86 @@
+"""Every filter, every order and every page, however few or many workloads there seem to be: a list is found in
+several ways, and all of them give the same."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.contract.runai.crowd import DATES, FIELDS, OPERATORS, means, ordered, sample, settle, trials
+from tests.contract.runai.lab import RunaiLab
+
+from stoker.store import inventory
+
+
+@pytest.fixture
+def crowd(any_lab: RunaiLab) -> RunaiLab:
+    settle(any_lab)
+    return any_lab
+
+
+@pytest.fixture(params=[0, 4, 12_000], ids=["walked", "some gathered", "gathered"])
+def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many workloads are few."""
+    monkeypatch.setattr(inventory, "_few", lambda everything, wanted: request.param)
+    return request.param
+
+
+def test_every_operator_on_every_field_means_what_it_says(crowd: RunaiLab, few: int) -> None:
+    rows = crowd.rows()
+    assert len(rows) > 20
+    for field, operator, text in trials(rows):
+        asked = f"{field}{operator}{text}"
+        expected = {row["id"] for row in rows if means(row, field, operator, text)}
+        assert {row["id"] for row in crowd.rows(asked)} == expected, asked
+        assert crowd.runai("/count", filterBy=asked) == {"count": len(expected)}, asked
+
+
+def test_every_order_is_that_of_its_field_and_then_of_the_id(crowd: RunaiLab, few: int) -> None:
+    rows = crowd.rows()
+    for field in FIELDS:
+        for order in ("asc", "desc"):
+            found = crowd.rows(sortBy=field, sortOrder=order, limit=11)
+            expected = ordered(rows, field, descending=order == "desc")
+            assert [row["id"] for row in found] == expected, (field, order)
+
+
+def test_filters_together_with_orders_and_pages_are_those_of_plain_python(crowd: RunaiLab, few: int) -> None:
+    rows = crowd.rows()
+
+    @settings(max_examples=40, suppress_health_check=list(HealthCheck))
+    @given(st.data())
+    def check(data: st.DataObject) -> None:
+        filters, left = [], rows
+        for _ in range(data.draw(st.integers(0, 3))):
+            field = data.draw(st.sampled_from(FIELDS))
+            operator = data.draw(st.sampled_from(OPERATORS[:4] if field in DATES else OPERATORS))
+            text = data.draw(st.sampled_from(sample(rows, field, operator)))
+            filters.append(f"{field}{operator}{text}")
+            left = [row for row in left if means(row, field, operator, text)]
+        sort, order = data.draw(st.sampled_from(FIELDS)), data.draw(st.sampled_from(("asc", "desc")))
+        pages = crowd.rows(*filters, sortBy=sort, sortOrder=order, limit=data.draw(st.integers(1, 9)))
+        assert [row["id"] for row in pages] == ordered(left, sort, descending=order == "desc"), (filters, sort, order)
+
+    check()
+
+
+def test_search_finds_the_same_however_it_looks(crowd: RunaiLab, few: int) -> None:
+    rows = crowd.rows()
+    for text in ("resnet", "vision", "outs", "job", "rocm", "default", rows[3]["id"][10:23], "nothing-like-it"):
+        folded = text.casefold()
+        expected = {
+            row["id"]
+            for row in rows
+            if any(
+                folded in part.casefold()
+                for part in (
+                    row["name"],
+                    row["id"],
+                    row["projectName"],
+                    row["departmentName"],
+                    row["submittedBy"],
+                    row["type"],
+                    *row["images"],
+                )
+            )
+        }
+        assert {row["id"] for row in crowd.rows(search=text)} == expected, text
+        assert crowd.runai("/count", search=text) == {"count": len(expected)}, text
