@@ -362,7 +362,8 @@ def test_the_counts_follow_every_change(any_lab: LensLab) -> None:
     counted = any_lab.run(
         any_lab.installation.store.read(
             lambda tx: tx.all(
-                "SELECT phase, SUM(workloads) FROM workload_count WHERE hidden = 0 GROUP BY phase HAVING SUM(workloads) > 0"
+                "SELECT phase, SUM(workloads) FROM workload_count WHERE hidden = 0 GROUP BY phase "
+                "HAVING SUM(workloads) > 0"
             )
         )
     )
