@@ -120,6 +120,8 @@ class Target:
                 return {"workloadType": "workspaces", "workloadId": self.new_workload(stopped=rest == ["resume"])}
             case ["api", "workloads", "{uid}", *_]:
                 return {"uid": self.new_workload()}
+            case ["api", "v1", "workloads", "{workloadId}", *_]:
+                return {"workloadId": self.new_workload()}
             case parts:
                 assert not [part for part in parts if part.startswith("{")], f"say what {endpoint.path} is aimed at"
                 return {}
