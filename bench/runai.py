@@ -217,7 +217,7 @@ def _fill_postgres(url: str, cluster_id: str, now: int) -> None:
 
 def _fill(run: Run, cluster_id: str, now: int) -> None:
     """Rows first, then the indexes: it is many times as fast."""
-    known = {"cluster_id": cluster_id, "number": NUMBER, "workspaces": WORKSPACES, "year": YEAR_MS}
+    known: dict[str, object] = {"cluster_id": cluster_id, "number": NUMBER, "workspaces": WORKSPACES, "year": YEAR_MS}
     run("CREATE TEMPORARY TABLE numbers (w BIGINT)", {})
     run(NUMBERS, known)
     run(ADD_WORKSPACES, known)

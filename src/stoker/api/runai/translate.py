@@ -14,6 +14,7 @@ from stoker.api.runai.shapes import (
     RequestedResources,
     WorkloadCondition,
 )
+from stoker.api.runai.words import TENANT_ID, moment
 from stoker.domain.clock import rfc3339
 from stoker.domain.inventory import FRAMEWORKS, Listed, class_of
 from stoker.domain.lifecycle import ran_ms, waited_ms
@@ -22,8 +23,6 @@ from stoker.domain.resources import MILLI, Resources
 from stoker.domain.workload import Phase, Spec, Workload
 from stoker.services.explain import Answer
 
-TENANT = 1
-"""There is one tenant."""
 OVER_QUOTA = "over_quota"
 K8S_PHASES = {
     Phase.CREATING: "Pending",
@@ -120,7 +119,7 @@ def phase_reason(answer: Answer) -> PhaseReason | None:
 def _identity(listed: Listed) -> dict[str, Any]:
     workload = listed.workload
     return {
-        "tenant_id": TENANT,
+        "tenant_id": TENANT_ID,
         "source": "CLI" if workload.origin_api == "cli" else "Control-plane",
         "type": str(workload.kind),
         "category": str(workload.category),
@@ -146,15 +145,11 @@ def _times(listed: Listed, now: int) -> dict[str, Any]:
         "phase_updated_at": rfc3339(workload.phase_at),
         "k8s_phase_updated_at": rfc3339(workload.phase_at),
         "updated_at": rfc3339(updated),
-        "completed_at": _time(workload.ended_at),
-        "deleted_at": _time(workload.deleted_at),
+        "completed_at": moment(workload.ended_at),
+        "deleted_at": moment(workload.deleted_at),
         "total_pending_time_seconds": waited_ms(workload, now) // 1000,
         "total_running_time_seconds": ran_ms(workload, now) // 1000,
     }
-
-
-def _time(at: int | None) -> str | None:
-    return None if at is None else rfc3339(at)
 
 
 def _requested(spec: Spec, amounts: Resources) -> RequestedResources:

@@ -1,19 +1,12 @@
 """The words and numbers of the Run:ai family, and what they are here."""
 
 from stoker.domain.clock import rfc3339
+from stoker.domain.inventory import PRIORITY_CLASSES, class_of
 from stoker.domain.workload import Category, Kind
 
 TENANT_ID = 1
 """There is one tenant: this installation."""
-PRIORITIES = {
-    "very-low": 25,
-    "low": 40,
-    "medium-low": 65,
-    "medium": 80,
-    "medium-high": 90,
-    "high": 125,
-    "very-high": 150,
-}
+PRIORITIES = PRIORITY_CLASSES
 OLD_PRIORITIES = {"train": 50, "interactive-preemptible": 75, "build": 100, "inference": 125}
 """Names of before; they are taken, and shown by the nearest of the present ones."""
 NOT_PREEMPTED = 100
@@ -28,9 +21,7 @@ TYPES = {
 """Which of our kinds each of their types of workloads is."""
 
 
-def priority_class(kept: int) -> str:
-    """The highest class that is not above this priority."""
-    return max((value, name) for name, value in PRIORITIES.items() if value <= max(kept, PRIORITIES["very-low"]))[1]
+priority_class = class_of
 
 
 def moment(at: int | None) -> str | None:
