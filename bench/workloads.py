@@ -113,7 +113,7 @@ class Connection:
         head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {self._server.key}\r\n"
         writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
         answer = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
-        text = await reader.readexactly(int(answer.partition("content-length: ")[2].partition("\r")[0] or 0))
+        text = await _text(reader, answer)
         status = int(answer.split(" ", 2)[1])
         if status >= 300:
             raise RuntimeError(f"{method} {path} was answered with {status}: {text.decode()}")
@@ -123,6 +123,17 @@ class Connection:
         if self._streams is not None:
             self._streams[1].transport.abort()
         self._streams = None
+
+
+async def _text(reader: asyncio.StreamReader, head: str) -> bytes:
+    """The body of an answer; long ones come in chunks."""
+    if "transfer-encoding: chunked" not in head:
+        return await reader.readexactly(int(head.partition("content-length: ")[2].partition("\r")[0] or 0))
+    text = b""
+    while size := int(await reader.readline(), 16):
+        text += (await reader.readexactly(size + 2))[:-2]
+    await reader.readline()
+    return text
 
 
 @contextlib.contextmanager
