@@ -114,7 +114,7 @@ class Target:
                 return {"workloadTypeId": TYPE_ROWS[0].id}
             case ["api", "v1", "workload-categories", _]:
                 return {"categoryId": CATEGORY_ROWS[0].id}
-            case ["api", "v1", "workloads", "{workloadId}", "events" | "history"]:
+            case ["api", "v1", "workloads", "{workloadId}", "events" | "history" | "pods"]:
                 return {"workloadId": self.new_workload()}
             case ["api", "v1", "workloads", "{workloadType}", "{workloadId}", *rest]:
                 return {"workloadType": "workspaces", "workloadId": self.new_workload(stopped=rest == ["resume"])}

@@ -20,6 +20,7 @@ from stoker.api.native import (
 )
 from stoker.api.native import workloads as native_workloads
 from stoker.api.runai import actions, events, organisation, places, properties, submit, telemetry, token
+from stoker.api.runai import pods as runai_pods
 from stoker.api.runai import workloads as runai_workloads
 from stoker.api.safe import pods, workloads
 
@@ -48,6 +49,7 @@ ENDPOINTS: list[Endpoint] = endpoints_of(
         submit,
         actions,
         events,
+        runai_pods,
         organisation,
         places,
         properties,

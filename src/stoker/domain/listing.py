@@ -88,3 +88,25 @@ class WorkloadQuery(Struct, frozen=True, kw_only=True):
     until: int | None = None
     sort: WorkloadSort = WorkloadSort.SUBMITTED
     descending: bool = True
+
+
+class PodFilter(Struct, frozen=True):
+    """A field of a pod, one of `== != <= >= =@ !@ =^ =$`, and what it is compared with."""
+
+    field: str
+    operator: str
+    value: str | int
+
+
+class PodQuery(Struct, frozen=True, kw_only=True):
+    """`workspace_ids` of None is every workspace; `ended` of None is whether they have or not; `deleted` asks for
+    pods of workloads that are gone."""
+
+    workspace_ids: tuple[int, ...] | None = None
+    workload_uid: str = ""
+    deleted: bool = False
+    ended: bool | None = None
+    search: str = ""
+    filters: tuple[PodFilter, ...] = ()
+    sort: str = ""
+    descending: bool = False

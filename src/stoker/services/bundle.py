@@ -22,6 +22,7 @@ from stoker.services.logs import Logs
 from stoker.services.measurements import Measurements
 from stoker.services.monitoring import Monitoring
 from stoker.services.passwords import Passwords
+from stoker.services.pods import Pods
 from stoker.services.summary import Summary
 from stoker.services.totals import Totals
 from stoker.services.trail import Trail
@@ -45,6 +46,7 @@ class Services(Struct, frozen=True):
     health: Health
     trail: Trail
     workloads: Workloads
+    pods: Pods
     logs: Logs
     inside: Inside
     inventory: Inventory
@@ -75,6 +77,7 @@ def build_services(context: Context, reach: Reach, series: Series) -> Services:
         health=Health(context),
         trail=Trail(context),
         workloads=Workloads(context),
+        pods=Pods(context),
         logs=Logs(context, reach),
         inside=Inside(context, reach),
         inventory=Inventory(context),

@@ -51,3 +51,5 @@ def test_its_models_take_every_body_of_places_and_events(server: dict[str, Any],
     assert seen["projects"] == ["default"]
     assert "Submitted" in seen["events"]
     assert seen["nodes"] >= 1
+    assert seen["pods"] == [True]
+    assert seen["names"]

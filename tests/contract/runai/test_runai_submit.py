@@ -39,6 +39,8 @@ def test_a_submission_is_one_of_our_kinds_and_is_read_back(lab: QueueLab, kind: 
     assert (made["spec"]["command"], made["spec"]["args"]) == ("sleep", "60")
     assert made["spec"]["environmentVariables"] == [{"name": "A", "value": "1"}]
     assert lab.get(f"{WORKLOADS}/{kind}/{made['workloadId']}", as_="viewer").json() == made
+    listed = lab.get(f"{WORKLOADS}/{made['workloadId']}", as_="viewer").json()
+    assert (listed["command"], listed["arguments"], listed["phase"]) == ("sleep", "60", "Pending")
     kept = lab.inside(made["workloadId"])
     assert (kept.kind, kept.origin_api) == (KINDS[kind], "runai")
     shown = lab.detail(kept.slug)

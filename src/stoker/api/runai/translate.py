@@ -78,8 +78,8 @@ def fields(listed: Listed, now: int) -> dict[str, Any]:
         "additional_fields": {"workloadId": workload.slug, "description": workload.description},
         "preemptible": workload.preemptible,
         "environment_variables": dict(spec.env),
-        "command": spec.entry_point,
-        "arguments": "",
+        "command": spec.command_and_arguments[0],
+        "arguments": spec.command_and_arguments[1],
         "idle_gpus": -(-held.idle_milli // MILLI),
         "idle_allocated_gpus": held.idle_milli / MILLI,
     }

@@ -3,11 +3,12 @@
 import json
 from typing import Any
 
-from clients import GIVEN, Client
-from runai import models
+from clients import GIVEN, Client, until
 from runai.models.get_departments200_response import GetDepartments200Response
 from runai.models.get_nodepools200_response import GetNodepools200Response
 from runai.models.get_projects200_response import GetProjects200Response
+
+from runai import models
 
 
 def main() -> None:
@@ -33,6 +34,16 @@ def main() -> None:
         "events": (models.GetWorkloadEvents200Response, client.call(work.events.get_workload_events, ref)),
         "history": (models.GetWorkloadHistory200Response, client.call(work.events.get_workload_history, ref)),
     }
+    until(
+        lambda: client.call(work.pods.count_pods, filter_by=[f"workloadId=={ref}"])["count"], lambda count: count == 1
+    )
+    bodies |= {
+        "pods": (models.ListPods200Response, client.call(work.pods.get_workload_pods, ref)),
+        "all pods": (
+            models.ListPods200Response,
+            client.call(work.pods.list_pods, verbosity="full", sort_by="createdAt"),
+        ),
+    }
     for model, answer in bodies.values():
         model.model_validate(answer)
     clusters = client.call(organisation.clusters.get_clusters)
@@ -46,6 +57,8 @@ def main() -> None:
                 "clusters": [each["name"] for each in clusters],
                 "projects": [each["name"] for each in filtered["projects"]],
                 "events": [each["reason"] for each in bodies["events"][1]["events"]],
+                "pods": [each["workloadId"] == ref for each in bodies["pods"][1]["pods"]],
+                "names": all(each["workloadName"] for each in bodies["all pods"][1]["pods"]),
                 "nodes": len(bodies["nodes"][1]["nodes"]),
             }
         )

@@ -1,0 +1,124 @@
+"""Pods as Run:ai's clients list, filter, sort and count them, on both databases."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.contract.runai.submissions import WORKLOADS, submit
+from tests.contract.safe.lab import QueueLab, big_node
+
+from stoker.domain.resources import Resources
+from stoker.domain.workload import Pod, PodPhase
+from stoker.store import pods
+
+PATH = f"{WORKLOADS}/pods"
+HOUR = 3_600_000
+
+
+@pytest.fixture
+def lab(database_url: str, tmp_path: Path) -> Iterator[QueueLab]:
+    """Three pods of one workload, an hour after each other, of which the first has ended; and one that is hidden."""
+    with QueueLab(tmp_path / "data", database_url) as opened:
+        opened.add_staff()
+        opened.add_nodes(big_node("node-1"), big_node("node-2"))
+        mine, gone = submit(opened)["workloadId"], submit(opened)["workloadId"]
+        cluster = opened.inside(mine).cluster_id
+        made = [_pod(mine, number, opened.clock.now() + number * HOUR) for number in range(3)]
+        made.append(_pod(gone, 7, opened.clock.now()))
+        opened.run(opened.installation.store.write(lambda tx: pods.add(tx, cluster, made)))
+        opened.delete(f"{WORKLOADS}/trainings/{gone}", as_="member")
+        yield opened
+
+
+def _pod(workload: str, number: int, at: int) -> Pod:
+    ended = number == 0
+    return Pod(
+        uid=f"00000000-0000-4000-8000-00000000000{number}",
+        workload_uid=workload,
+        name=f"pod-{number}",
+        attempt=1,
+        revision=1,
+        rank=number,
+        node=f"node-{1 + number % 2}",
+        resources=Resources(1000, 500, 2**30),
+        phase=PodPhase.SUCCEEDED if ended else PodPhase.RUNNING,
+        created_at=at,
+        started_at=at,
+        ended_at=at + 1 if ended else None,
+    )
+
+
+def _get(lab: QueueLab, path: str = PATH, as_: str = "viewer", **query: Any) -> Any:
+    answer = lab.get(f"{path}?{httpx.QueryParams(query)}", as_=as_)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def _names(lab: QueueLab, **query: Any) -> list[str]:
+    return [each["name"] for each in _get(lab, **query)["pods"]]
+
+
+def test_pods_are_listed_filtered_sorted_and_counted(lab: QueueLab) -> None:
+    everything = ["pod-0", "pod-1", "pod-2"]
+    for query, names in (
+        ({}, everything),
+        ({"sortOrder": "desc"}, everything[::-1]),
+        ({"sortBy": "createdAt", "sortOrder": "desc"}, everything[::-1]),
+        ({"sortBy": "nodeName"}, ["pod-0", "pod-2", "pod-1"]),
+        ({"sortBy": "completedAt"}, everything),
+        ({"filterBy": "nodeName==node-1"}, ["pod-0", "pod-2"]),
+        ({"filterBy": "nodeName!=node-1"}, ["pod-1"]),
+        ({"filterBy": "nodeName=@ODE"}, everything),
+        ({"filterBy": "nodeName!@e-1"}, ["pod-1"]),
+        ({"filterBy": "nodeName=^node"}, everything),
+        ({"filterBy": "nodeName=$2"}, ["pod-1"]),
+        ({"filterBy": "nodeName=@_"}, []),
+        ({"filterBy": "createdAt>=2026-01-15T11:30:00Z,nodeName==node-1"}, ["pod-2"]),
+        ({"filterBy": "createdAt<=2026-01-15T11:30:00"}, ["pod-0", "pod-1"]),
+        ({"filterBy": "completedAt!=2000-01-01T00:00:00Z"}, everything),
+        ({"completed": "true"}, ["pod-0"]),
+        ({"completed": "false"}, ["pod-1", "pod-2"]),
+        ({"search": "POD-2"}, ["pod-2"]),
+        ({"deleted": "true"}, ["pod-7"]),
+    ):
+        assert _names(lab, **query) == names, query
+        counted = {name: value for name, value in query.items() if not name.startswith("sort")}
+        assert _get(lab, f"{PATH}/count", **counted) == {"count": len(names)}, query
+
+
+def test_a_pod_shows_where_it_is_and_what_it_holds(lab: QueueLab) -> None:
+    first, second, _ = _get(lab, verbosity="full")["pods"]
+    assert (first["k8sPhase"], first["completedAt"] is None) == ("Succeeded", False)
+    assert (first["currentNodePool"], first["projectName"]) == ("default", "vision")
+    assert first["allocatedResources"] == {"gpu": 0, "cpu": 0, "cpuMemory": "0"}
+    assert second["allocatedResources"] == {"gpu": 1, "cpu": 0.5, "cpuMemory": "1Gi"}
+    assert second["containers"][0]["image"] == "python:3.11"
+    assert "workloadName" not in _get(lab)["pods"][0]
+    assert [each["id"] for each in _get(lab, f"{WORKLOADS}/{first['workloadId']}/pods")["pods"]] == [
+        each["id"] for each in _get(lab)["pods"]
+    ]
+
+
+def test_pages_of_pods_follow_each_other(lab: QueueLab) -> None:
+    page = _get(lab, limit=2)
+    assert ([each["name"] for each in page["pods"]], page["next"]) == (["pod-0", "pod-1"], 2)
+    page = _get(lab, limit=2, offset=2)
+    assert ([each["name"] for each in page["pods"]], page["next"]) == (["pod-2"], None)
+
+
+def test_who_may_not_see_the_workload_sees_no_pod(lab: QueueLab) -> None:
+    ref = _get(lab)["pods"][0]["workloadId"]
+    for other in ("outsider", "nobody"):
+        assert _get(lab, as_=other)["pods"] == []
+        assert _get(lab, f"{PATH}/count", other) == {"count": 0}
+        assert lab.get(f"{WORKLOADS}/{ref}/pods", as_=other).status_code == 404
+    assert lab.get(PATH).status_code == 401
+
+
+@pytest.mark.parametrize("query", ["filterBy=colour==red", "filterBy=createdAt=@x", "sortBy=colour", "limit=501"])
+def test_a_bad_question_about_pods_is_refused_by_name(lab: QueueLab, query: str) -> None:
+    answer = lab.get(f"{PATH}?{query}", as_="viewer")
+    assert (answer.status_code, answer.json()["code"]) == (400, 400)
+    assert answer.json()["message"].startswith(f"{query.partition('=')[0]}: ")
