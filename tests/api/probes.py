@@ -22,7 +22,7 @@ BASES = {
     "safe": "/api/custom/workloads",
     "lens": "/api/workloads",
     "aggregation": "/api/v1/gpu-aggregation",
-    "runai": "/api/v1/workloads",
+    "runai": "/api/v1/things",
     "native": "/api/stoker/v1",
 }
 SECRET_DETAIL = "a detail of the inside"

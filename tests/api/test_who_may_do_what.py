@@ -23,6 +23,8 @@ KEEPER = "member whose own it is, or manager of the workspace"
 OWNER = "the user it belongs to, or an admin"
 ADMIN = "admin"
 LENS = "/api/workloads"
+USAGE = "/api/v1/gpu-aggregation"
+RUNAI = "/api/v1/workloads"
 ADMIN_INSIDE = "admin, of a workspace that strangers do not see"
 
 
@@ -31,6 +33,12 @@ WORK = {
     "image": "python:3.11",
     "resource": {"cpu": "1", "memory": "1Gi", "replica": 1},
 }
+HOURS = "start_time=2025-11-05T00:00:00Z&end_time=2025-11-05T01:00:00Z"
+APP = {"appId": "{app}", "appSecret": "{secret}"}
+PLACE = {"name": "{new}", "projectId": "{project}", "clusterId": "{uuid}"}
+SHELL = {"image": "python:3.11", "compute": {"cpuCoreRequest": 1, "cpuMemoryRequest": "1Gi"}}
+SCRIPT = {**SHELL, "command": "true"}
+SERVE = {**SCRIPT, "servingPort": {"container": 8080}}
 
 
 class Row(Struct, frozen=True):
@@ -130,6 +138,57 @@ ROWS = [
     Row("GET", f"{V1}/consumers", SIGNED_IN, 200),
     Row("GET", f"{V1}/nodes", SIGNED_IN, 200),
     Row("GET", f"{V1}/gpus", SIGNED_IN, 200),
+    # Usage: open like the rest of monitoring
+    Row("GET", f"{USAGE}/clusters", SIGNED_IN, 200),
+    Row("GET", f"{USAGE}/namespaces", SIGNED_IN, 200),
+    Row("GET", f"{USAGE}/dimension-keys", SIGNED_IN, 200),
+    Row("GET", f"{USAGE}/dimension-values?dimension_key=team", SIGNED_IN, 200),
+    Row("GET", f"{USAGE}/cluster/hourly-stats?{HOURS}", SIGNED_IN, 200),
+    Row("GET", f"{USAGE}/namespaces/hourly-stats?{HOURS}", SIGNED_IN, 200),
+    Row("GET", f"{USAGE}/labels/hourly-stats?{HOURS}&dimension_type=label&dimension_key=team", SIGNED_IN, 200),
+    Row("GET", f"{USAGE}/workloads/hourly-stats?{HOURS}", SIGNED_IN, 200),
+    Row("GET", f"{USAGE}/snapshots/latest", SIGNED_IN, 404),  # none was taken yet
+    Row("GET", f"{USAGE}/snapshots", SIGNED_IN, 200),
+    # What Run:ai's clients ask for
+    Row("POST", "/api/v2/token", ANYONE, 400, APP),  # it takes a form
+    Row("POST", "/v1/k8s/auth/oauth/apptoken", ANYONE, 200, APP),
+    Row("GET", RUNAI, SIGNED_IN, 200),
+    Row("GET", f"{RUNAI}/count", SIGNED_IN, 200),
+    Row("GET", f"{RUNAI}/telemetry?telemetryType=WORKLOADS_COUNT", SIGNED_IN, 200),
+    Row("GET", f"{RUNAI}/{{workload}}", VIEWER, 200),
+    Row("GET", f"{RUNAI}/{{workload}}/events", VIEWER, 200),
+    Row("GET", f"{RUNAI}/{{workload}}/history", VIEWER, 200),
+    Row("POST", f"{RUNAI}/workspaces", MEMBER, 202, {**PLACE, "spec": SHELL}),
+    Row("POST", f"{RUNAI}/trainings", MEMBER, 202, {**PLACE, "spec": SCRIPT}),
+    Row("POST", f"{RUNAI}/distributed", MEMBER, 202, {**PLACE, "spec": {**SCRIPT, "numWorkers": 1}}),
+    Row("POST", f"{RUNAI}/inferences", MEMBER, 202, {**PLACE, "spec": SERVE}),
+    Row("POST", f"{RUNAI}/distributed-inferences", SIGNED_IN, 400, {**PLACE, "spec": {}}),  # not possible here
+    Row("GET", f"{RUNAI}/workspaces/{{workload}}", VIEWER, 200),
+    Row("DELETE", f"{RUNAI}/workspaces/{{workload}}", KEEPER, 202),
+    Row("POST", f"{RUNAI}/workspaces/{{workload}}/suspend", KEEPER, 202),
+    Row("POST", f"{RUNAI}/workspaces/{{stopped}}/resume", KEEPER, 202),
+    Row("POST", f"{RUNAI}/batch", SIGNED_IN, 200, {"ids": ["{workload}"], "action": "suspend"}),  # says it of each
+    Row("POST", f"{V1}/workloads/{{workload}}/suspend", KEEPER, 204),
+    Row("GET", "/api/v1/org-unit/projects", SIGNED_IN, 200),
+    Row("GET", "/api/v1/org-unit/projects/count", SIGNED_IN, 200),
+    Row("GET", "/api/v1/org-unit/projects/{project}", VIEWER, 200),
+    Row("GET", "/api/v1/org-unit/departments", SIGNED_IN, 200),
+    Row("GET", "/api/v1/org-unit/departments/count", SIGNED_IN, 200),
+    Row("GET", "/api/v1/org-unit/departments/1", SIGNED_IN, 200),
+    Row("GET", "/api/v1/clusters", SIGNED_IN, 200),
+    Row("GET", "/api/v1/clusters/{uuid}", SIGNED_IN, 200),
+    Row("GET", "/api/v1/clusters/{uuid}/nodes", SIGNED_IN, 200),
+    Row("GET", "/api/v1/clusters/{uuid}/nodes/count", SIGNED_IN, 200),
+    Row("GET", "/api/v1/node-pools", SIGNED_IN, 200),
+    Row("GET", "/api/v1/node-pools/count", SIGNED_IN, 200),
+    Row("GET", "/api/v1/node-pools/{pool}", SIGNED_IN, 200),
+    Row("GET", "/api/v1/nodes", SIGNED_IN, 200),
+    Row("GET", "/api/v1/nodes/count", SIGNED_IN, 200),
+    Row("GET", "/api/v1/workload-types", SIGNED_IN, 200),
+    Row("GET", "/api/v1/workload-types/{type}", SIGNED_IN, 200),
+    Row("GET", "/api/v1/workload-categories", SIGNED_IN, 200),
+    Row("GET", "/api/v1/workload-categories/{category}", SIGNED_IN, 200),
+    Row("GET", "/api/v1/workload-priorities", SIGNED_IN, 200),
 ]
 FURTHER = [
     # The same endpoints, asked for something that another role may do
@@ -148,7 +207,7 @@ CODES = {401: "not_signed_in", 403: "not_allowed", 404: "not_found"}
 
 def _anonymous(path: str) -> str:
     """A path with nothing but `{}` where it varies; `viewer` is a name in one of the rows."""
-    return re.sub(r"\{[^}]*\}|viewer$", "{}", path)
+    return re.sub(r"\{[^}]*\}|viewer$|(?<=departments/)1$|(?<=v1/workloads/)workspaces(?=/)", "{}", path)
 
 
 def expected(row: Row, caller: str) -> int:
@@ -225,6 +284,17 @@ def _thing(lab: Lab, kind: str, made: dict[str, str]) -> str:
                 lab.post(f"{SAFE}/{made[kind]}/stop", as_="admin")
         case "pod":
             made[kind] = "master-0"
+        case "project":
+            workspace = _thing(lab, "workspace", made)
+            made[kind] = str(lab.get(f"{V1}/workspaces/{workspace}", as_="admin").json()["id"])
+        case "uuid":
+            made[kind] = lab.get(f"{V1}/clusters/local", as_="admin").json()["id"]
+        case "pool" | "type" | "category":
+            path = {"pool": "node-pools", "type": "workload-types", "category": "workload-categories"}[kind]
+            [rows] = [
+                each for each in lab.get(f"/api/v1/{path}", as_="admin").json().values() if isinstance(each, list)
+            ]
+            made[kind] = rows[0]["id"]
     return made[kind]
 
 
