@@ -4,11 +4,10 @@ import json
 from typing import Any
 
 from clients import GIVEN, Client, until
+from runai import models
 from runai.models.get_departments200_response import GetDepartments200Response
 from runai.models.get_nodepools200_response import GetNodepools200Response
 from runai.models.get_projects200_response import GetProjects200Response
-
-from runai import models
 
 
 def main() -> None:
