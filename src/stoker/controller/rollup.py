@@ -54,17 +54,21 @@ class Rollup:
 
     async def catch_up(self) -> int:
         """Close everything that is due; says how many hours."""
-        before = (self._clock.now() - LATE_MS) // HOUR_MS * HOUR_MS
-        if new := await self._store.peek(lambda tx: self._new_hours(tx, before)):
-            await self._store.write(lambda tx: usage.need_close(tx, self._cluster_id, new))
         done = 0
-        while hours := await self._store.read(lambda tx: usage.due(tx, self._cluster_id, before, AT_ONCE)):
+        while hours := await self._due():
             for hour in await self._store.read(lambda tx, h=hours: self._closed(tx, h)):
                 await self._store.write(lambda tx, c=hour: self._put(tx, c))
                 done += 1
             if done > AT_ONCE:
                 log.info("closed %d hours, up to %s", done, rfc3339(hours[-1].hour_at))
         return done
+
+    async def _due(self) -> list[DueHour]:
+        """Some of the hours that are over and not closed, oldest first; those that have just ended are among them."""
+        before = (self._clock.now() - LATE_MS) // HOUR_MS * HOUR_MS
+        if new := await self._store.peek(lambda tx: self._new_hours(tx, before)):
+            await self._store.write(lambda tx: usage.need_close(tx, self._cluster_id, new))
+        return await self._store.read(lambda tx: usage.due(tx, self._cluster_id, before, AT_ONCE))
 
     def _new_hours(self, transaction: Transaction, before: int) -> range:
         """Every hour that is over since the last one that is known, or since there are GPUs."""
