@@ -20,6 +20,7 @@ from stoker.api.native import (
 )
 from stoker.api.native import workloads as native_workloads
 from stoker.api.runai import actions, events, organisation, places, properties, submit, telemetry, token
+from stoker.api.runai import metrics as runai_metrics
 from stoker.api.runai import pods as runai_pods
 from stoker.api.runai import workloads as runai_workloads
 from stoker.api.safe import pods, workloads
@@ -54,6 +55,7 @@ ENDPOINTS: list[Endpoint] = endpoints_of(
         places,
         properties,
         runai_workloads,
+        runai_metrics,
         telemetry,
         pages,
     )

@@ -19,7 +19,7 @@ from stoker.domain.errors import StokerError
 from stoker.domain.live import Part, SourceState
 from stoker.domain.node import Node
 from stoker.domain.readings import GpuFault, Readings, Source
-from stoker.store import gpu_spans, holders, live_views, nodes, samples
+from stoker.store import gpu_spans, holders, inventory_rows, live_views, nodes, samples
 from stoker.store.base import Store, Transaction
 from stoker.store.holders import Holder
 from stoker.telemetry.view import LiveView
@@ -59,6 +59,7 @@ class Sampler:
         self._state = SourceState(source.name, None, stale=True, message="It has not been read yet.")
         self._roster: tuple[bytes, int] = (b"", 0)
         self._published: Mapping[Part, bytes] = {}
+        self._unused: Mapping[str, int] | None = None
         self._faults: tuple[GpuFault, ...] | None = None
 
     async def run(self) -> None:
@@ -155,7 +156,7 @@ class Sampler:
             parts = await asyncio.to_thread(self._view.parts, self._clock.now(), self._state)
             changed = {part: body for part, body in parts.items() if body != self._published.get(part)}
             self._roster = await self._store.write(lambda tx: self._write(tx, changed, keep_at))
-            self._published = parts
+            self._published, self._unused = parts, self._view.unused_milli
         except BaseException:
             self._news.everything()
             raise
@@ -176,6 +177,8 @@ class Sampler:
         """Gives the roster that is known to be kept, and its number."""
         now = self._clock.now()
         live_views.put(transaction, self._cluster_id, now, parts)
+        if self._view.unused_milli != self._unused:
+            inventory_rows.set_idle(transaction, self._cluster_id, self._view.unused_milli)
         if keep_at is None or not self._view.tick:
             return self._roster
         body, number = self._roster

@@ -9,6 +9,7 @@ from stoker.domain.settings import Settings
 from stoker.services.applications import Applications
 from stoker.services.authentication import Authentication
 from stoker.services.clusters import Clusters
+from stoker.services.consumption import Consumption
 from stoker.services.context import Context
 from stoker.services.departments import Departments
 from stoker.services.events import Events
@@ -50,6 +51,7 @@ class Services(Struct, frozen=True):
     logs: Logs
     inside: Inside
     inventory: Inventory
+    consumption: Consumption
     events: Events
     explain: Explain
     monitoring: Monitoring
@@ -81,6 +83,7 @@ def build_services(context: Context, reach: Reach, series: Series) -> Services:
         logs=Logs(context, reach),
         inside=Inside(context, reach),
         inventory=Inventory(context),
+        consumption=Consumption(context, series),
         events=Events(context),
         explain=Explain(context),
         monitoring=Monitoring(context),

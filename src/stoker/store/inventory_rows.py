@@ -1,7 +1,7 @@
 """Workloads of a page with everything that is shown of them, in a few statements for all of them."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, structs
 
@@ -37,6 +37,20 @@ UPDATE workload_use
 SET idle_milli = :idle_milli
 WHERE workload_uid = :uid
 """
+
+
+SPANS = """
+SELECT gpu_milli, from_at, to_at
+FROM allocation
+WHERE workload_uid = :uid
+ORDER BY from_at
+"""
+
+
+class HeldSpan(Struct, frozen=True):
+    gpu_milli: int
+    from_at: int
+    to_at: int | None
 
 
 class Home(Struct, frozen=True):
@@ -76,9 +90,14 @@ def holdings(transaction: Transaction, uids: Sequence[str]) -> dict[str, Held]:
     return held
 
 
-def set_idle(transaction: Transaction, cluster_id: str, idle_milli: dict[str, int]) -> None:
+def set_idle(transaction: Transaction, cluster_id: str, idle_milli: Mapping[str, int]) -> None:
     """These workloads of a cluster, and no others, have GPUs that nobody has used for long."""
     before = dict(transaction.all(OF_CLUSTER, {"cluster_id": cluster_id}))
     now = {uid: idle_milli.get(uid, 0) for uid in before.keys() | idle_milli.keys()}
     changed = [{"uid": uid, "idle_milli": idle} for uid, idle in now.items() if idle != before.get(uid, 0)]
     transaction.many(SET_IDLE, changed)
+
+
+def held_spans(transaction: Transaction, uid: str) -> list[HeldSpan]:
+    """What a workload held from when to when, in all its life."""
+    return [HeldSpan(*row) for row in transaction.all(SPANS, {"uid": uid})]

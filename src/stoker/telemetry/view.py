@@ -14,6 +14,9 @@ from stoker.telemetry.gauges import Gauges, gauges_of, unknown, with_memory
 from stoker.telemetry.layout import layout_of
 from stoker.telemetry.sheet import GpuSheet
 
+LONG_IDLE_MS = 300_000
+"""GPUs that have been idle for longer than this count as unused."""
+
 
 class LiveView:
     """Not for two threads at once. A GPU whose utilisation is not above `idle_up_to` is idle."""
@@ -28,6 +31,8 @@ class LiveView:
         self._roster = roster.encode(self._layout.roster)
         self._sheet = GpuSheet()
         self.idle_since: Mapping[str, int] = {}
+        self.unused_milli: Mapping[str, int] = {}
+        """Milli-GPUs by workload that nobody has used for long."""
 
     @property
     def gpus(self) -> int:
@@ -72,9 +77,15 @@ class LiveView:
         """Everything that is published."""
         scene = picture.scene_of(at, self._layout, self._gauges, self._book.claims())
         self.idle_since = picture.idle_since(scene, self.idle_since, self._idle_up_to)
+        consumers = picture.consumers(scene, self.idle_since)
+        self.unused_milli = {
+            each.uid: each.gpu_milli
+            for each in consumers
+            if each.idle_since is not None and at - each.idle_since > LONG_IDLE_MS
+        }
         return {
             Part.OVERVIEW: live_views.encode(picture.overview(scene, source)),
-            Part.CONSUMERS: live_views.encode(picture.consumers(scene, self.idle_since)),
+            Part.CONSUMERS: live_views.encode(consumers),
             Part.NODES: live_views.encode(picture.nodes(scene)),
             Part.GPUS: self._sheet.encode(scene),
         }

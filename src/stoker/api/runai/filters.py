@@ -57,6 +57,11 @@ def parse_filters(given: Sequence[str]) -> tuple[Filter, ...]:
     return found
 
 
+def with_plus(time: str) -> str:
+    """A time whose offset was sent without encoding its plus."""
+    return _LOST_PLUS.sub("+", time.strip())
+
+
 def _parts(text: str) -> Iterator[str]:
     begin = 0
     for joint in _JOINT.finditer(text):
@@ -83,7 +88,7 @@ def _value(word: str, operator: Operator, text: str) -> Value:
     if field in TIMES:
         if operator.on_text:
             raise _refused(word, operator, "a time is compared by ==, !=, <= and >= only")
-        at = parse_rfc3339(_LOST_PLUS.sub("+", text.strip()))
+        at = parse_rfc3339(with_plus(text))
         if at is None:
             raise _refused(word, operator, f'{shown(text)} is not a time. Use RFC 3339, such as "2027-01-31T08:00:00Z"')
         return at

@@ -1,0 +1,160 @@
+"""What a workload did over a range. Every number is text here, and what does not apply to a workload is empty."""
+
+from typing import Annotated, Literal, get_args
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+from starlette.responses import Response
+
+from stoker.api.endpoint import Call, endpoint
+from stoker.api.families import RUNAI, STATUS, encode
+from stoker.api.params import Params
+from stoker.api.runai.csv_text import CSV, csv_response, wants_csv
+from stoker.api.runai.filters import with_plus
+from stoker.api.runai.translate import number_text
+from stoker.api.runai.workloads import WORKLOADS
+from stoker.api.times import instant
+from stoker.domain.clock import rfc3339
+from stoker.domain.errors import ErrorCode
+from stoker.domain.permissions import Action
+from stoker.services.consumption import Consumed, Measure
+
+PARTIAL = 207
+MetricType = Literal[
+    "GPU_UTILIZATION",
+    "GPU_MEMORY_USAGE_BYTES",
+    "GPU_MEMORY_REQUEST_BYTES",
+    "CPU_USAGE_CORES",
+    "CPU_REQUEST_CORES",
+    "CPU_LIMIT_CORES",
+    "CPU_MEMORY_USAGE_BYTES",
+    "CPU_MEMORY_REQUEST_BYTES",
+    "CPU_MEMORY_LIMIT_BYTES",
+    "POD_COUNT",
+    "RUNNING_POD_COUNT",
+    "GPU_ALLOCATION",
+    "NIM_NUM_REQUESTS_RUNNING",
+    "NIM_NUM_REQUESTS_WAITING",
+    "NIM_NUM_REQUEST_MAX",
+    "NIM_REQUEST_SUCCESS_TOTAL",
+    "NIM_REQUEST_FAILURE_TOTAL",
+    "NIM_GPU_CACHE_USAGE_PERC",
+    "NIM_TIME_TO_FIRST_TOKEN_SECONDS",
+    "NIM_E2E_REQUEST_LATENCY_SECONDS",
+    "NIM_TIME_TO_FIRST_TOKEN_SECONDS_PERCENTILES",
+    "NIM_E2E_REQUEST_LATENCY_SECONDS_PERCENTILES",
+    "NVLINK_BANDWIDTH_TOTAL",
+    "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL",
+]
+MEASURES: dict[str, Measure] = {
+    "GPU_UTILIZATION": Measure.GPU_UTILIZATION,
+    "GPU_MEMORY_USAGE_BYTES": Measure.GPU_MEMORY_USED,
+    "GPU_MEMORY_REQUEST_BYTES": Measure.GPU_MEMORY_REQUESTED,
+    "GPU_ALLOCATION": Measure.GPU_ALLOCATED,
+    "CPU_REQUEST_CORES": Measure.CPU_REQUESTED,
+    "CPU_LIMIT_CORES": Measure.CPU_REQUESTED,
+    "CPU_MEMORY_REQUEST_BYTES": Measure.MEMORY_REQUESTED,
+    "CPU_MEMORY_LIMIT_BYTES": Measure.MEMORY_REQUESTED,
+    "POD_COUNT": Measure.PODS,
+    "RUNNING_POD_COUNT": Measure.RUNNING_PODS,
+}
+HISTOGRAMS = tuple(name for name in get_args(MetricType) if "_SECONDS" in name)
+DIGITS = 4
+
+
+class MetricsParams(Params, frozen=True, kw_only=True, rename="camel"):
+    workload_id: Annotated[str, Meta(max_length=100)]
+    metric_type: Annotated[tuple[MetricType, ...], Meta(min_length=1, max_length=100)]
+    start: Annotated[str, Meta(max_length=64, description="RFC 3339; UTC when it names no zone.")]
+    end: Annotated[str, Meta(max_length=64, description="RFC 3339; UTC when it names no zone.")]
+    number_of_samples: Annotated[int, Meta(ge=0, le=1000)] = 20
+
+
+class MetricValue(Struct, frozen=True):
+    value: str
+    timestamp: str
+
+
+class Measurement(Struct, frozen=True):
+    type: str
+    values: list[MetricValue]
+    labels: dict[str, str] | UnsetType = UNSET
+
+
+class HistogramValue(Struct, frozen=True):
+    timestamp: str
+    data: dict[str, str]
+
+
+class Histogram(Struct, frozen=True):
+    type: str
+    values: list[HistogramValue]
+
+
+class MetricFailure(Struct, frozen=True):
+    type: str
+    code: int
+    message: str
+
+
+class Metrics(Struct, frozen=True):
+    """`errors` names what could not be read; it is there only when something could not."""
+
+    measurements: list[Measurement]
+    histogram: list[Histogram] | None = None
+    errors: list[MetricFailure] | UnsetType = UNSET
+
+
+@endpoint(
+    "GET",
+    f"{WORKLOADS}/{{workloadId}}/metrics",
+    family=RUNAI,
+    action=Action.WORKLOAD_READ,
+    params=MetricsParams,
+    result=Metrics,
+    partly=Metrics,
+    also=CSV,
+    errors=(ErrorCode.NOT_FOUND, ErrorCode.BACKEND_DOWN),
+)
+async def read_runai_metrics(call: Call[MetricsParams]) -> Metrics | Response:
+    """What a workload asked for, held and used: so many samples, each at the end of an equal part of the range.
+
+    207 when only some types could be read; `errors` then names the others.
+    """
+    asked = call.params
+    types = tuple(dict.fromkeys(asked.metric_type))
+    measures = tuple(dict.fromkeys(MEASURES[each] for each in types if each in MEASURES))
+    start, end = instant(with_plus(asked.start), "start"), instant(with_plus(asked.end), "end")
+    found = await call.services.consumption.read(
+        call.actor, asked.workload_id, start, end, asked.number_of_samples, measures
+    )
+    failures = [
+        MetricFailure(each, STATUS[error.code], error.message)
+        for each in types
+        if each in MEASURES and (error := found.failed.get(MEASURES[each])) is not None
+    ]
+    if len(failures) == len(types):
+        raise next(iter(found.failed.values()))
+    answer = Metrics(
+        [_measurement(each, found) for each in types if each not in HISTOGRAMS and not _has_failed(each, found)],
+        [Histogram(each, []) for each in types if each in HISTOGRAMS] or None,
+        failures or UNSET,
+    )
+    if wants_csv(call.request):
+        return _csv(answer)
+    return Response(encode(answer), PARTIAL, media_type="application/json") if failures else answer
+
+
+def _has_failed(name: str, found: Consumed) -> bool:
+    return name in MEASURES and MEASURES[name] in found.failed
+
+
+def _measurement(name: str, found: Consumed) -> Measurement:
+    points = found.values.get(MEASURES[name], []) if name in MEASURES else []
+    return Measurement(name, [MetricValue(number_text(round(value, DIGITS)), rfc3339(at)) for value, at in points])
+
+
+def _csv(answer: Metrics) -> Response:
+    return csv_response(
+        ("metricType", "timestamp", "value"),
+        ((each.type, point.timestamp, point.value) for each in answer.measurements for point in each.values),
+    )

@@ -1,0 +1,139 @@
+"""Metrics of a workload: samples over a range, from readings and from what was written when it changed."""
+
+from typing import Any, get_args
+from unittest import mock
+
+import pytest
+from tests.contract.runai.lab import WORKLOADS, RunaiLab
+from tests.contract.safe.lab import big_node
+
+from stoker.api.runai.metrics import HISTOGRAMS, MetricType
+from stoker.domain.clock import rfc3339
+from stoker.domain.errors import ErrorCode, StokerError
+from stoker.domain.node import Device, Node
+from stoker.domain.readings import Metric
+from stoker.telemetry.stored import StoredSeries
+
+MINUTE = 60_000
+
+
+def metrics(lab: RunaiLab, ref: str, kinds: str, start: int, end: int, **query: Any) -> dict[str, Any]:
+    asked = {"metricType": kinds, "start": rfc3339(start), "end": rfc3339(end), **query}
+    return lab.runai(f"/{lab.uid(ref)}/metrics", **asked)
+
+
+def values(answer: dict[str, Any], kind: str) -> list[str]:
+    [found] = [each for each in answer["measurements"] if each["type"] == kind]
+    return [each["value"] for each in found["values"]]
+
+
+def test_every_type_is_answered_and_what_does_not_apply_is_empty(any_lab: RunaiLab) -> None:
+    ref = any_lab.submit(gpu="1")
+    any_lab.start(ref, {"node-001": [0]})
+    now = any_lab.clock.now()
+    kinds = get_args(MetricType)
+    answer = metrics(any_lab, ref, ",".join(kinds), now - MINUTE, now)
+    assert [each["type"] for each in answer["measurements"]] == [kind for kind in kinds if kind not in HISTOGRAMS]
+    assert answer["histogram"] == [{"type": kind, "values": []} for kind in HISTOGRAMS]
+    assert values(answer, "NVLINK_BANDWIDTH_TOTAL") == values(answer, "NIM_NUM_REQUESTS_RUNNING") == []
+    assert "errors" not in answer
+
+
+def test_what_gpus_showed_is_averaged_and_what_they_held_is_added_up(any_lab: RunaiLab) -> None:
+    ref = any_lab.submit(gpu="2")
+    any_lab.add_nodes(Node("node-001", 1, 1, tuple(Device(number, "", "m", 100 * 2**30) for number in range(2))))
+    any_lab.start(ref, {"node-001": [0, 1]})
+    begun = any_lab.clock.now()
+    any_lab.clock.advance(seconds=120)
+    for minute, used in ((1, 0.5), (2, 0.9)):
+        gpus = [{Metric.UTILIZATION: used, Metric.MEMORY_USED: 25 * 2**30}, {Metric.UTILIZATION: 0.1}]
+        any_lab.sample(begun + minute * MINUTE, {"node-001": gpus})
+    answer = metrics(
+        any_lab,
+        ref,
+        "GPU_UTILIZATION,GPU_MEMORY_USAGE_BYTES,GPU_ALLOCATION",
+        begun,
+        begun + 2 * MINUTE,
+        numberOfSamples=2,
+    )
+    assert values(answer, "GPU_UTILIZATION") == ["30", "50"]
+    assert values(answer, "GPU_MEMORY_USAGE_BYTES") == [str(25 * 2**30)] * 2
+    assert values(answer, "GPU_ALLOCATION") == ["2", "2"]
+    [found] = [each for each in answer["measurements"] if each["type"] == "GPU_UTILIZATION"]
+    assert [each["timestamp"] for each in found["values"]] == [rfc3339(begun + MINUTE), rfc3339(begun + 2 * MINUTE)]
+
+
+def test_counts_and_requests_follow_the_pods(any_lab: RunaiLab) -> None:
+    ref = any_lab.submit(gpu="1", replica=2)
+    submitted = any_lab.clock.now()
+    any_lab.start(ref, {"node-001": [0]}, {"node-002": [0]}, seconds=30)
+    any_lab.end(ref, seconds=60)
+    any_lab.clock.advance(seconds=30)
+    kinds = "POD_COUNT,RUNNING_POD_COUNT,CPU_REQUEST_CORES,CPU_MEMORY_LIMIT_BYTES,GPU_ALLOCATION"
+    answer = metrics(any_lab, ref, kinds, submitted - MINUTE, submitted + 3 * MINUTE, numberOfSamples=12)
+    assert values(answer, "POD_COUNT") == ["0", "0", "2", "2", "2", "0", "0"]
+    assert values(answer, "RUNNING_POD_COUNT") == ["0", "0", "2", "2", "2", "0", "0"]
+    assert values(answer, "CPU_REQUEST_CORES") == ["0", "0", "0.2", "0.2", "0.2", "0", "0"]
+    assert values(answer, "CPU_MEMORY_LIMIT_BYTES")[2] == str(2 * 2**20)
+    assert values(answer, "GPU_ALLOCATION") == ["0", "0", "2", "2", "2", "0", "0"]
+
+
+def test_no_samples_are_no_values_and_types_may_be_repeated(lab: RunaiLab) -> None:
+    ref = lab.submit()
+    now = lab.clock.now()
+    assert values(metrics(lab, ref, "POD_COUNT", now - MINUTE, now, numberOfSamples=0), "POD_COUNT") == []
+    path = f"{WORKLOADS}/{lab.uid(ref)}/metrics?metricType=POD_COUNT&metricType=GPU_ALLOCATION"
+    naive = rfc3339(now).removesuffix("Z")
+    answer = lab.get(f"{path}&start={naive.replace('T', '%20')}&end=2999-01-01T00:00:00+00:00", as_="admin").json()
+    assert [each["type"] for each in answer["measurements"]] == ["POD_COUNT", "GPU_ALLOCATION"]
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ({"metricType": None}, "metricType"),
+        ({"metricType": "ALLOCATED_GPU"}, "metricType"),
+        ({"metricType": "POD_COUNT,ALLOCATION_RATIO"}, "metricType"),
+        ({"start": None}, "start"),
+        ({"end": None}, "end"),
+        ({"start": "soon"}, "start"),
+        ({"end": "2026-01-01T00:00:00Z"}, "end"),
+        ({"end": "2025-12-31T00:00:00Z"}, "end"),
+        ({"numberOfSamples": 1001}, "numberOfSamples"),
+        ({"numberOfSamples": -1}, "numberOfSamples"),
+    ],
+)
+def test_a_bad_parameter_is_refused_by_its_name(lab: RunaiLab, query: dict[str, Any], field: str) -> None:
+    uid = lab.uid(lab.submit())
+    good = {"metricType": "POD_COUNT", "start": "2026-01-01T00:00:00Z", "end": "2026-01-02T00:00:00Z"}
+    asked = {name: value for name, value in {**good, **query}.items() if value is not None}
+    assert lab.refused(f"/{uid}/metrics", **asked).startswith(f"{field}: ")
+
+
+def test_what_could_not_be_read_is_named_beside_what_could(lab: RunaiLab) -> None:
+    ref = lab.submit(gpu="1")
+    lab.add_nodes(big_node("node-001"))
+    lab.start(ref, {"node-001": [0]})
+    now = lab.clock.now()
+    lab.clock.advance(seconds=60)
+    down = StokerError(ErrorCode.BACKEND_DOWN, "Prometheus does not answer.")
+    query = f"start={rfc3339(now)}&end={rfc3339(now + MINUTE)}"
+    path = f"{WORKLOADS}/{lab.uid(ref)}/metrics?{query}&metricType=GPU_UTILIZATION"
+    with mock.patch.object(StoredSeries, "gpus", side_effect=down):
+        some = lab.get(f"{path},POD_COUNT", as_="admin")
+        none = lab.get(path, as_="admin")
+    assert some.status_code == 207
+    assert [each["type"] for each in some.json()["measurements"]] == ["POD_COUNT"]
+    assert some.json()["errors"] == [{"type": "GPU_UTILIZATION", "code": 503, "message": "Prometheus does not answer."}]
+    assert (none.status_code, none.json()["code"]) == (503, 503)
+
+
+def test_metrics_are_for_those_who_see_the_workload_and_come_as_csv_too(lab: RunaiLab) -> None:
+    uid = lab.uid(lab.submit())
+    now = lab.clock.now()
+    query = f"metricType=POD_COUNT&start={rfc3339(now - MINUTE)}&end={rfc3339(now)}&numberOfSamples=1"
+    path = f"{WORKLOADS}/{uid}/metrics?{query}"
+    assert lab.get(path, as_="outsider").status_code == 404
+    assert lab.get(path).status_code == 401
+    text = lab.get(path, as_="viewer", headers={"Accept": "text/csv"}).text
+    assert text.splitlines() == ["metricType,timestamp,value", f"POD_COUNT,{rfc3339(now)},0"]
