@@ -41,6 +41,7 @@ NOT_GUESSED = {
     "/v1/k8s/auth/oauth/apptoken",
     # Nor a range whose end comes after its start, and not too long after it.
     "/api/workloads/{uid}/metrics",
+    "/api/v1/workloads/{workloadId}/metrics",
     *(f"/api/v1/gpu-aggregation/{level}/hourly-stats" for level in ("cluster", "namespaces", "labels", "workloads")),
     # Nor a spec with nothing in it that has no counterpart here; the last of these is never served.
     *(f"/api/v1/workloads/{kind}" for kind in ("workspaces", "trainings", "distributed", "inferences")),
