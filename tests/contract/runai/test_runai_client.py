@@ -10,7 +10,22 @@ from tests.engine.live import LiveServer
 
 V1 = "/api/stoker/v1"
 KINDS = ("sync", "threaded", "async")
+PAGED = 500
+TIMES = ("createdAt", "deletedAt", "completedAt", "phaseUpdatedAt", "guaranteedRuntimeEndsAt")
 pytestmark = pytest.mark.slow
+
+
+def _waiting(name: str) -> dict[str, Any]:
+    """A workload that does not start while there is a test."""
+    return {
+        "displayName": name,
+        "workspaceId": "default",
+        "groupVersionKind": {"kind": "Job", "version": "v1"},
+        "image": "python:3.11",
+        "entryPoint": "dHJ1ZQ==",
+        "resource": {"cpu": "100m", "memory": "64Mi", "replica": 1},
+        "startAfter": "2999-01-01T00:00:00Z",
+    }
 
 
 @pytest.fixture(scope="module")
@@ -20,6 +35,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]
         opened.start()
         key = (opened.data_dir / "admin.key").read_text().strip()
         with httpx.Client(base_url=opened.address, headers={"Authorization": f"Bearer {key}"}) as http:
+            for number in range(PAGED):
+                made = http.post("/api/custom/workloads", json=_waiting(f"page-{number}"))
+                assert made.status_code == 200, made.text
             application = http.post(f"{V1}/applications", json={"name": "vendor"}).json()
             workspace = http.get(f"{V1}/workspaces/default").json()
             cluster = http.get(f"{V1}/clusters/{workspace['cluster']}").json()
@@ -53,3 +71,18 @@ def test_its_models_take_every_body_of_places_and_events(server: dict[str, Any],
     assert seen["nodes"] >= 1
     assert seen["pods"] == [True]
     assert seen["names"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_it_lists_by_every_field_and_operator_and_pages_without_overlap(
+    server: dict[str, Any], version: str, kind: str
+) -> None:
+    seen = run_script(version, "reads", kind=kind, **server)
+    on_text = [[f"{field}{operator}", 400] for field in TIMES for operator in ("=@", "!@", "=^", "=$")]
+    assert sorted(seen["refused"]) == sorted(on_text)
+    assert seen["filtered"] == 26 * 8 - len(on_text)
+    assert seen["orders"] == [2] * 52
+    assert seen["pages"] == [PAGED, PAGED]
+    assert (seen["count"], seen["at once"]) == (PAGED, PAGED)
+    assert seen["name"] == "page-0"
