@@ -4,9 +4,8 @@ import json
 from typing import Any
 
 from clients import GIVEN, Client
-from runai.exceptions import ApiException
-
 from runai import models
+from runai.exceptions import ApiException
 
 FIELDS = [
     "type",
