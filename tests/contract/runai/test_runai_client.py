@@ -86,3 +86,4 @@ def test_it_lists_by_every_field_and_operator_and_pages_without_overlap(
     assert seen["pages"] == [PAGED, PAGED]
     assert (seen["count"], seen["at once"]) == (PAGED, PAGED)
     assert seen["name"] == "page-0"
+    assert seen["metrics"] == ["GPU_UTILIZATION", "NIM_NUM_REQUESTS_RUNNING", "POD_COUNT"]

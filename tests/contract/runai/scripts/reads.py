@@ -1,6 +1,7 @@
 """Lists, filters, sorts, pages, counts and reads workloads; the client's models judge every one of them."""
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from clients import GIVEN, Client
@@ -81,6 +82,11 @@ def main() -> None:
     models.WorkloadDetailed.model_validate(detail)
     telemetry = client.call(work.get_workloads_telemetry, telemetry_type="WORKLOADS_COUNT", group_by=["Phase"])
     models.TelemetryResponse.model_validate(telemetry)
+    end = datetime.now(UTC)
+    types = ["GPU_UTILIZATION", "POD_COUNT", "NIM_NUM_REQUESTS_RUNNING"]
+    start = end - timedelta(hours=1)
+    metrics = client.call(work.get_workload_metrics, seen[0], metric_type=types, start=start, end=end)
+    models.MetricsCompositeResponse.model_validate(metrics)
     count = client.call(work.count_workloads, filter_by=mine)
     models.CountResponse.model_validate(count)
     told = {
@@ -91,6 +97,7 @@ def main() -> None:
         "at once": len(listed(filter_by=mine, limit=500)),
         "count": count["count"],
         "name": detail["name"],
+        "metrics": sorted({each["type"] for each in metrics["measurements"]}),
     }
     client.close()
     print(json.dumps(told))
