@@ -34,6 +34,7 @@ WORK = {
     "resource": {"cpu": "1", "memory": "1Gi", "replica": 1},
 }
 HOURS = "start_time=2025-11-05T00:00:00Z&end_time=2025-11-05T01:00:00Z"
+SPAN = "start=2025-11-05T00:00:00Z&end=2025-11-05T01:00:00Z"
 APP = {"appId": "{app}", "appSecret": "{secret}"}
 PLACE = {"name": "{new}", "projectId": "{project}", "clusterId": "{uuid}"}
 SHELL = {"image": "python:3.11", "compute": {"cpuCoreRequest": 1, "cpuMemoryRequest": "1Gi"}}
@@ -158,6 +159,10 @@ ROWS = [
     Row("GET", f"{RUNAI}/{{workload}}", VIEWER, 200),
     Row("GET", f"{RUNAI}/{{workload}}/events", VIEWER, 200),
     Row("GET", f"{RUNAI}/{{workload}}/history", VIEWER, 200),
+    Row("GET", f"{RUNAI}/{{workload}}/metrics?{SPAN}&metricType=GPU_UTILIZATION", VIEWER, 200),
+    Row("GET", f"{RUNAI}/{{workload}}/pods", VIEWER, 200),
+    Row("GET", f"{RUNAI}/pods", SIGNED_IN, 200),
+    Row("GET", f"{RUNAI}/pods/count", SIGNED_IN, 200),
     Row("POST", f"{RUNAI}/workspaces", MEMBER, 202, {**PLACE, "spec": SHELL}),
     Row("POST", f"{RUNAI}/trainings", MEMBER, 202, {**PLACE, "spec": SCRIPT}),
     Row("POST", f"{RUNAI}/distributed", MEMBER, 202, {**PLACE, "spec": {**SCRIPT, "numWorkers": 1}}),
