@@ -52,7 +52,7 @@ INSERT INTO workload (
     not_before, then_phase, message, submitted_at, phase_at, started_at, ended_at, running_since, ran_ms, waited_ms,
     deleted_at, pools, folded_image
 )
-SELECT uid, name || '-bcdfg', name, name || '-bcdfg', '', '', kind, :cluster_id, 1000 + team, 'team-' || team,
+SELECT uid, name || '-bcdfg', name, name || :newline || name || '-bcdfg', '', '', kind, :cluster_id, 1000 + team, 'team-' || team,
     'user-' || account, 'user-' || account, 'user-' || account, 'safe', priority, 0, 0, 0,
     gpus * 1000, 8000, 8589934592, 1, spec, phase, 3, 1, CASE WHEN phase = 'Pending' THEN 0 ELSE 1 END, 0, 0,
     NULL, NULL, '', at, CASE WHEN phase IN ('Pending', 'Running') THEN at ELSE at + ran END,
@@ -217,7 +217,13 @@ def _fill_postgres(url: str, cluster_id: str, now: int) -> None:
 
 def _fill(run: Run, cluster_id: str, now: int) -> None:
     """Rows first, then the indexes: it is many times as fast."""
-    known: dict[str, object] = {"cluster_id": cluster_id, "number": NUMBER, "workspaces": WORKSPACES, "year": YEAR_MS}
+    known: dict[str, object] = {
+        "cluster_id": cluster_id,
+        "number": NUMBER,
+        "workspaces": WORKSPACES,
+        "year": YEAR_MS,
+        "newline": "\n",
+    }
     run("CREATE TEMPORARY TABLE numbers (w BIGINT)", {})
     run(NUMBERS, known)
     run(ADD_WORKSPACES, known)

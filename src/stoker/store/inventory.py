@@ -2,12 +2,12 @@
 
 Fields with few different values are judged on the counts that are kept of them, so that it is known before how many
 workloads are meant. Few are gathered and sorted. Of many, the index of the order is walked until the page is full; an
-order that no index has is walked value by value. The uid is the last key of every order.
+order that no index has is walked value by value. The uid is the last key of every order, and where no index says
+otherwise the time of creation goes before it.
 """
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct, structs
 
@@ -22,6 +22,7 @@ from stoker.store.inventory_filters import (
     IDLE,
     LEAVING,
     LIVE,
+    NOTHING,
     QUEUED,
     RAN,
     SAME,
@@ -30,6 +31,7 @@ from stoker.store.inventory_filters import (
     Clause,
     Values,
     counted,
+    in_order,
     one_of,
     other,
     values_of,
@@ -38,42 +40,64 @@ from stoker.store.inventory_search import search_clause, search_uids
 
 GATHERED = 12_000
 """So many workloads are looked at one by one and sorted, whatever the order is."""
-SIZES = (64, 512, 4096, 30_000)
+MOST_GATHERED = 30_000
+NAMED = 2_048
+"""So many are named by their uids."""
+SIZES = (16, 128, NAMED)
 """How many uids a statement has: filled up to the next size, so that there are few different statements."""
 HOLDERS = "workload_use CROSS JOIN workload"
 HELD = "workload.uid = workload_use.workload_uid"
-UID = "workload.uid"
+UID, CREATED = "workload.uid", "workload.submitted_at"
 NULLABLE = ("workload.ended_at", "workload.deleted_at", "CASE")
+BY_USE = frozenset({Field.ALLOCATED, Field.IDLE, Field.IDLE_WHOLE})
+AS_THEY_ARE = frozenset({Field.KIND, Field.PHASE, Field.CLUSTER, Field.USER, Field.POOLS, Field.PRIORITY})
+"""Fields whose values are those of their columns."""
+IN_TIME = ("phase", "kind", "workspace_id")
+"""Columns with an index in which the workloads of one value are in the order of creation."""
+COUNTED = "SELECT COALESCE(SUM(workloads), 0) FROM workload_count WHERE {condition}"
+SIZE = "SELECT hidden, SUM(workloads) FROM workload_count GROUP BY hidden"
 
 
 class Asked(Struct, frozen=True):
-    """A query as clauses. Those in `counts` hold for the counts as well."""
+    """A query as clauses. Those in `counts` hold for the counts as well. `everything` is how many there are without
+    any clause, and `leaving` how many of them are on their way out."""
 
     deleted: bool
     counts: tuple[Clause, ...]
     others: tuple[Clause, ...]
     search: str
     params: dict[str, object]
+    everything: int
+    leaving: int
 
     @property
     def hidden(self) -> str:
         return "hidden = 2" if self.deleted else "hidden < 2"
 
     @property
-    def only_counts(self) -> bool:
-        return not self.others
+    def base(self) -> str:
+        return GONE if self.deleted else LIVE
 
     def with_values(self, column: str, values: Sequence[object], tag: str) -> "Asked":
         clause = one_of(column, values, tag)
         return structs.replace(self, counts=(*self.counts, clause), params={**self.params, **clause.params})
 
 
+class Source(Struct, frozen=True):
+    """Where few workloads are found."""
+
+    source: str
+    condition: str
+    params: dict[str, object] = {}
+
+
 class Part(Struct, frozen=True):
-    """Workloads from somewhere, by a key."""
+    """Workloads from somewhere, by a key and then another."""
 
     source: str
     condition: str
     key: str
+    tie: str
 
 
 def ask(transaction: Transaction, query: InventoryQuery, now: int) -> Asked:
@@ -91,7 +115,10 @@ def ask(transaction: Transaction, query: InventoryQuery, now: int) -> Asked:
     params: dict[str, object] = {"now": now}
     for clause in (*counts, *others):
         params |= clause.params
-    return Asked(query.deleted, tuple(counts), tuple(others), query.search, params)
+    sizes = {hidden: int(number) for hidden, number in transaction.all(SIZE)}
+    everything = sizes.get(2, 0) if query.deleted else sizes.get(0, 0) + sizes.get(1, 0)
+    leaving = 0 if query.deleted else sizes.get(1, 0)
+    return Asked(query.deleted, tuple(counts), tuple(others), query.search, params, everything, leaving)
 
 
 def count(transaction: Transaction, query: InventoryQuery, now: int) -> int:
@@ -108,84 +135,73 @@ def page(transaction: Transaction, query: InventoryQuery, window: Window, now: i
 class _Page:
     def __init__(self, transaction: Transaction, descending: bool) -> None:
         self._transaction = transaction
+        self._descending = descending
         self._direction = "DESC" if descending else "ASC"
 
     def of(self, asked: Asked, sort: Field, offset: int, limit: int) -> list[str]:
-        transaction = self._transaction
-        total = _counted(transaction, asked)
+        if sort in NOTHING:
+            sort = Field.CREATED
+        total = _counted(self._transaction, asked)
         if offset >= total:
             return []
-        few = _few(_everything(transaction, asked), offset + limit)
-        source = _gathered(transaction, asked, total, few, sort)
+        if sort is Field.CREATED and _in_time(asked):
+            return self._walk(asked, sort, offset, limit)
+        source = _gathered(self._transaction, asked, total, _few(asked.everything, offset + limit), sort)
         if source is not None:
-            key = self._key(sort)
-            parts = [Part(source.source, f"{source.condition} AND {_where(asked.counts, asked.others)}", key)]
-            return self._run(asked, source.asked, self._with_leaving(asked, parts, key), offset, limit)
+            return self._gather(asked, source, self._key(sort), self._tie(sort), offset, limit)
         if sort in COLUMNS:
             return self._by_value(asked, sort, offset, limit)
-        if sort in {Field.ALLOCATED, Field.IDLE, Field.IDLE_WHOLE}:
+        if sort in BY_USE:
             return self._by_use(asked, sort, offset, limit)
         return self._walk(asked, sort, offset, limit)
 
-    def _walk(self, asked: Asked, sort: Field | None, offset: int, limit: int) -> list[str]:
-        key = self._key(sort)
-        base = GONE if asked.deleted else LIVE
-        condition = f"{base} AND {_aside(asked, sort)}"
+    def _gather(self, asked: Asked, source: Source, key: str, tie: str, offset: int, limit: int) -> list[str]:
+        parts = [Part(source.source, f"{source.condition} AND {_where(asked)}", key, tie)]
+        return self._run(asked, source.params, self._with_leaving(asked, parts), offset, limit)
+
+    def _walk(self, asked: Asked, sort: Field, offset: int, limit: int) -> list[str]:
+        condition = f"{asked.base} AND {_aside(asked, sort)}"
         match sort:
             case Field.RUNNING:
                 split = (("workload.running_since IS NULL", "workload.ran_ms"), ("workload.running_since > 0", RAN))
             case Field.PENDING:
                 split = ((QUEUED.replace("IN", "NOT IN"), "workload.waited_ms"), (QUEUED, WAITED))
             case _:
-                split = (("1 = 1", key),)
-        parts = [Part("workload", f"{condition} AND {only}", by) for only, by in split]
-        return self._run(asked, {}, self._with_leaving(asked, parts, key), offset, limit)
+                split = (("1 = 1", self._key(sort)),)
+        tie = self._tie(sort)
+        parts = [Part("workload", f"{condition} AND {only}", by, tie) for only, by in split]
+        return self._run(asked, {}, self._with_leaving(asked, parts, self._key(sort)), offset, limit)
 
     def _by_value(self, asked: Asked, sort: Field, offset: int, limit: int) -> list[str]:
-        """Value after value, each by uid; values that a page lies behind are only counted."""
+        """Value after value, each by time; values that a page lies behind are only counted."""
         found: list[str] = []
         for number, (keys, workloads) in enumerate(self._values(asked, sort)):
-            if asked.only_counts and offset >= workloads:
+            if not asked.others and offset >= workloads:
                 offset -= workloads
                 continue
             group = asked.with_values(COLUMNS[sort], keys, f"group_{number}")
-            found_here = self._group(group, offset, limit - len(found))
+            found_here = self.of(group, Field.CREATED, offset, limit - len(found))
             offset = 0 if found_here or not offset else max(0, offset - _count(self._transaction, group))
             found += found_here
             if len(found) >= limit:
                 break
         return found
 
-    def _group(self, asked: Asked, offset: int, limit: int) -> list[str]:
-        total = _counted(self._transaction, asked)
-        few = _few(_everything(self._transaction, asked), offset + limit)
-        source = _gathered(self._transaction, asked, total, few, None)
-        if source is None:
-            return self._walk(asked, None, offset, limit)
-        key = self._key(None)
-        parts = [Part(source.source, f"{source.condition} AND {_where(asked.counts, asked.others)}", key)]
-        return self._run(asked, source.asked, self._with_leaving(asked, parts, key), offset, limit)
-
     def _by_use(self, asked: Asked, sort: Field, offset: int, limit: int) -> list[str]:
-        """Most hold nothing: they are one group, by uid, and those that hold something are the other."""
-        key = ALLOCATED if sort is Field.ALLOCATED else IDLE
-        base = GONE if asked.deleted else LIVE
-        everything = _where(asked.counts, asked.others)
-        using = [Part(HOLDERS, f"{HELD} AND {base} AND {key} > 0 AND {everything}", key)]
+        """Most hold nothing: they are one group, by time, and those that hold something are the other."""
+        key = self._key(sort)
         without = structs.replace(asked, others=(*asked.others, Clause(f"{key} = 0")))
-        groups = [
-            lambda first, most: self._walk(without, None, first, most),
-            lambda first, most: self._run(asked, {}, self._with_leaving(asked, using, key, f"{key} > 0"), first, most),
+        using = structs.replace(asked, others=(*asked.others, Clause(f"{key} > 0", narrow=True)))
+        holders = Source(HOLDERS, f"{HELD} AND {asked.base}")
+        groups: list[tuple[Asked, Callable[[int, int], list[str]]]] = [
+            (without, lambda first, most: self._walk(without, Field.CREATED, first, most)),
+            (using, lambda first, most: self._gather(using, holders, key, CREATED, first, most)),
         ]
-        sizes = [lambda: _count(self._transaction, without), lambda: 0]
-        if self._direction == "DESC":
-            with_use = structs.replace(asked, others=(*asked.others, Clause(f"{key} > 0", narrow=True)))
-            groups.reverse()
-            sizes = [lambda: _count(self._transaction, with_use), lambda: 0]
-        found = groups[0](offset, limit)
+        (before, first_group), (_, last_group) = reversed(groups) if self._descending else groups
+        found = first_group(offset, limit)
         if len(found) < limit:
-            first = 0 if found or not offset else max(0, offset - sizes[0]())
-            found += groups[1](first, limit - len(found))
+            skipped = 0 if found or not offset else max(0, offset - _count(self._transaction, before))
+            found += last_group(skipped, limit - len(found))
         return found
 
     def _values(self, asked: Asked, sort: Field) -> Iterator[tuple[list[object], int]]:
@@ -195,22 +211,24 @@ class _Page:
             f"""
             SELECT {column}, SUM(workloads)
             FROM workload_count
-            WHERE {asked.hidden} AND {_on_counts(asked.counts)}
+            WHERE {asked.hidden} AND {_on_counts(asked)}
             GROUP BY {column}
             HAVING SUM(workloads) > 0
             """,
             asked.params,
         )
-        values = values_of(self._transaction, sort)
-        for keys in _in_order(values, self._direction == "DESC"):
-            workloads = sum(int(row[1]) for row in rows if row[0] in keys)
-            if workloads:
+        numbers = {row[0]: int(row[1]) for row in rows}
+        values: Values = {key: key for key in numbers} if sort in AS_THEY_ARE else values_of(self._transaction, sort)
+        for keys in in_order(values, descending=self._descending):
+            if workloads := sum(numbers.get(key, 0) for key in keys):
                 yield keys, workloads
 
-    def _key(self, sort: Field | None) -> str:
+    def _key(self, sort: Field) -> str:
+        if sort in TIME_COLUMNS:
+            return f"workload.{TIME_COLUMNS[sort]}"
+        if sort in AS_THEY_ARE:
+            return f"workload.{COLUMNS[sort]}"
         match sort:
-            case None | Field.GUARANTEED | Field.APPLICATION | Field.APPLICATION_ID:
-                return UID
             case Field.NAME:
                 return "workload.name"
             case Field.RUNNING:
@@ -221,24 +239,30 @@ class _Page:
                 return ALLOCATED
             case Field.IDLE | Field.IDLE_WHOLE:
                 return IDLE
-            case Field.KIND | Field.PHASE | Field.CLUSTER | Field.USER | Field.POOLS | Field.PRIORITY:
-                return f"workload.{COLUMNS[sort]}"
-            case _ if sort in TIME_COLUMNS:
-                return f"workload.{TIME_COLUMNS[sort]}"
-        return self._ranked(sort)
+            case _:
+                return self._ranked(sort)
+
+    def _tie(self, sort: Field) -> str:
+        return CREATED if sort in COLUMNS or sort in BY_USE else ""
 
     def _ranked(self, sort: Field) -> str:
         """The place of a value that is made from a column."""
         known: Values = {key: value for key, value in values_of(self._transaction, sort).items() if value is not None}
-        ranks = _in_order(known, descending=False)
-        cases = [f"WHEN {_literal(key)} THEN {rank}" for rank, keys in enumerate(ranks) for key in keys]
-        return f"CASE workload.{COLUMNS[sort]} {' '.join(cases)} END" if cases else "0"
+        cases = [
+            f"WHEN {_literal(key)} THEN {rank}"
+            for rank, keys in enumerate(in_order(known, descending=False))
+            for key in keys
+        ]
+        return f"CASE workload.{COLUMNS[sort]} {' '.join(cases)} END" if cases else CREATED
 
-    def _with_leaving(self, asked: Asked, parts: list[Part], key: str, only: str = "1 = 1") -> list[Part]:
+    def _with_leaving(self, asked: Asked, parts: list[Part], key: str = "") -> list[Part]:
         """Deleted workloads are shown until their pods are gone; there are never many."""
-        if asked.deleted or not _leaving(self._transaction):
+        if not asked.leaving:
             return parts
-        return [*parts, Part("workload", f"{LEAVING} AND {only} AND {_aside(asked, None)}", key)]
+        return [
+            *parts,
+            Part("workload", f"{LEAVING} AND {_where(asked, aside=True)}", key or parts[0].key, parts[0].tie),
+        ]
 
     def _run(self, asked: Asked, more: dict[str, object], parts: Sequence[Part], offset: int, limit: int) -> list[str]:
         params = {**asked.params, **more, "limit": limit, "offset": offset, "most": offset + limit}
@@ -246,10 +270,11 @@ class _Page:
             rows = self._transaction.all(f"{self._select(parts[0])} LIMIT :limit OFFSET :offset", params)
             return [row[0] for row in rows]
         each = [f"SELECT * FROM ({self._select(part)} LIMIT :most) AS part_{n}" for n, part in enumerate(parts)]
+        way = self._direction
         rows = self._transaction.all(
             f"""
-            SELECT uid, place FROM ({" UNION ALL ".join(each)}) AS together
-            ORDER BY place {self._direction} NULLS LAST, uid {self._direction}
+            SELECT uid, place, tie FROM ({" UNION ALL ".join(each)}) AS together
+            ORDER BY place {way} NULLS LAST, tie {way}, uid {way}
             LIMIT :limit OFFSET :offset
             """,
             params,
@@ -258,125 +283,116 @@ class _Page:
 
     def _select(self, part: Part) -> str:
         nulls = "NULLS LAST" if part.key.startswith(NULLABLE) else ""
-        order = f"{part.key} {self._direction} {nulls}, " if part.key != UID else ""
+        keys = [f"{part.key} {self._direction} {nulls}", *([f"{part.tie} {self._direction}"] if part.tie else [])]
         return f"""
-        SELECT workload.uid AS uid, {part.key} AS place
+        SELECT workload.uid AS uid, {part.key} AS place, {part.tie or "0"} AS tie
         FROM {part.source}
         WHERE {part.condition}
-        ORDER BY {order}workload.uid {self._direction}
+        ORDER BY {", ".join(keys)}, workload.uid {self._direction}
         """
 
 
-class _Source(Struct, frozen=True):
-    source: str
-    condition: str
-    asked: dict[str, object]
-
-
-def _gathered(transaction: Transaction, asked: Asked, total: int, few: int, sort: Field | None) -> _Source | None:
+def _gathered(transaction: Transaction, asked: Asked, total: int, few: int, sort: Field | None) -> Source | None:
     """Where the few workloads that can be meant are found; None when they are many."""
-    base = GONE if asked.deleted else LIVE
-    if total <= few and _everything(transaction, asked) <= few:
-        return _Source("workload", base, {})
+    if asked.everything <= few:
+        return Source("workload", asked.base)
     if not asked.deleted and total <= few and asked.counts:
-        condition = f"hidden = 0 AND {_on_counts(asked.counts)}"
-        return _Source(ALIKE.format(condition=condition), f"{SAME} AND {base}", {})
-    uids = _narrow(transaction, asked, few, sort)
-    if uids is None:
-        return None
-    named: dict[str, object] = {f"uid_{number}": uid for number, uid in enumerate(_filled(uids))}
-    return _Source("workload", f"workload.uid IN ({', '.join(f':{name}' for name in named)}) AND {base}", named)
+        condition = f"hidden = 0 AND {_on_counts(asked)}"
+        return Source(ALIKE.format(condition=condition), f"{SAME} AND {asked.base}")
+    return _narrow(transaction, asked, few, sort)
 
 
-def _narrow(transaction: Transaction, asked: Asked, few: int, sort: Field | None) -> list[str] | None:
-    """The uids of everything that one of the clauses leaves, if it leaves few."""
-    base = GONE if asked.deleted else LIVE
-    params = {**asked.params, "few": few + 1}
-    sorted_by = TIME_COLUMNS.get(sort, "name" if sort is Field.NAME else "") if sort else ""
-    narrow = [clause for clause in asked.others if clause.narrow]
+def _narrow(transaction: Transaction, asked: Asked, few: int, sort: Field | None) -> Source | None:
+    """Everything that one of the clauses leaves, if it leaves few."""
+    params = {**asked.params, "few": few + 1, "named": NAMED + 1}
+    walked = _walked_column(sort)
+    narrow = [clause for clause in asked.others if clause.narrow and not clause.scan]
     for column in dict.fromkeys(clause.column for clause in narrow):
-        if column and column == sorted_by:
+        if column and column == walked:
             continue
         clauses = " AND ".join(clause.on() for clause in narrow if clause.column == column)
         source, joined = (HOLDERS, HELD) if not column else ("workload", "1 = 1")
-        rows = transaction.all(
-            f"SELECT workload.uid FROM {source} WHERE {joined} AND {base} AND {clauses} LIMIT :few", params
-        )
-        if len(rows) <= few:
-            return [row[0] for row in rows]
-    if asked.search:
-        return search_uids(transaction, asked.search, few, deleted=asked.deleted)
+        found = f"SELECT workload.uid FROM {source} WHERE {joined} AND {asked.base} AND {clauses}"
+        if len(transaction.all(f"{found} LIMIT :few", params)) <= few:
+            return Source(f"({found}) AS found CROSS JOIN workload", f"workload.uid = found.uid AND {asked.base}")
+    if few < NAMED:
+        return None
+    for clause in asked.others:
+        if clause.scan:
+            found = f"SELECT uid FROM workload WHERE {asked.base} AND {clause.scan} ORDER BY folded_name LIMIT :named"
+            if len(rows := transaction.all(found, params)) <= NAMED:
+                return _named([row[0] for row in rows], asked)
+    if asked.search and (uids := search_uids(transaction, asked.search, NAMED, deleted=asked.deleted)) is not None:
+        return _named(uids, asked)
     return None
 
 
+def _named(uids: Sequence[str], asked: Asked) -> Source:
+    size = next(size for size in SIZES if size >= len(uids))
+    filled = [*uids, *([uids[-1] if uids else ""] * (size - len(uids)))]
+    params: dict[str, object] = {f"uid_{number}": uid for number, uid in enumerate(filled)}
+    return Source("workload", f"workload.uid IN ({', '.join(f':{name}' for name in params)}) AND {asked.base}", params)
+
+
 def _count(transaction: Transaction, asked: Asked) -> int:
-    if asked.only_counts:
-        return _counted(transaction, asked)
-    few = _few(_everything(transaction, asked), 1)
-    source = _gathered(transaction, asked, _counted(transaction, asked), few, None)
-    base = GONE if asked.deleted else LIVE
-    source = source or _Source("workload", base, {})
-    everything = _where(asked.counts, asked.others)
-    params = {**asked.params, **source.asked}
+    total = _counted(transaction, asked)
+    if not asked.others or not total:
+        return total
+    source = _gathered(transaction, asked, total, _few(asked.everything, 1), None) or Source("workload", asked.base)
+    params = {**asked.params, **source.params}
+    everything = _where(asked)
     number = _number(
         transaction, f"SELECT COUNT(*) FROM {source.source} WHERE {source.condition} AND {everything}", params
     )
-    if not asked.deleted and _leaving(transaction):
+    if asked.leaving:
         number += _number(transaction, f"SELECT COUNT(*) FROM workload WHERE {LEAVING} AND {everything}", params)
     return number
 
 
 def _counted(transaction: Transaction, asked: Asked) -> int:
-    condition = f"{asked.hidden} AND {_on_counts(asked.counts)}"
-    return _number(
-        transaction, f"SELECT COALESCE(SUM(workloads), 0) FROM workload_count WHERE {condition}", asked.params
-    )
-
-
-def _everything(transaction: Transaction, asked: Asked) -> int:
-    return _number(transaction, f"SELECT COALESCE(SUM(workloads), 0) FROM workload_count WHERE {asked.hidden}", {})
-
-
-def _leaving(transaction: Transaction) -> bool:
-    return _number(transaction, "SELECT COALESCE(SUM(workloads), 0) FROM workload_count WHERE hidden = 1", {}) > 0
+    if not asked.counts:
+        return asked.everything
+    condition = f"{asked.hidden} AND {_on_counts(asked)}"
+    return _number(transaction, COUNTED.format(condition=condition), asked.params)
 
 
 def _few(everything: int, wanted: int) -> int:
-    return min(SIZES[-1], max(GATHERED, math.isqrt(everything * wanted)))
+    return min(MOST_GATHERED, max(GATHERED, math.isqrt(everything * wanted)))
 
 
-def _where(*clauses: Sequence[Clause]) -> str:
-    return " AND ".join(clause.on() for each in clauses for clause in each) or "1 = 1"
+def _in_time(asked: Asked) -> Clause | None:
+    """The clause on one value whose workloads an index has in the order of creation."""
+    if asked.deleted:
+        return None
+    return next((clause for clause in asked.counts if clause.column in IN_TIME and len(clause.params) == 1), None)
 
 
-def _aside(asked: Asked, sort: Field | None) -> str:
+def _walked_column(sort: Field | None) -> str:
+    return "name" if sort is Field.NAME else TIME_COLUMNS.get(sort, "") if sort else ""
+
+
+def _where(asked: Asked, *, aside: bool = False) -> str:
+    clauses = (*asked.counts, *asked.others)
+    return " AND ".join(clause.aside() if aside else clause.on() for clause in clauses) or "1 = 1"
+
+
+def _aside(asked: Asked, sort: Field) -> str:
     """Every clause, none of them in the way of the index of the order."""
-    ordered = TIME_COLUMNS.get(sort, "name" if sort is Field.NAME else "") if sort else ""
-    clauses = [clause.on() if clause.column == ordered else clause.aside() for clause in (*asked.counts, *asked.others)]
+    ordered = _walked_column(sort)
+    leading = _in_time(asked) if sort is Field.CREATED else None
+    clauses = [
+        clause.on() if clause is leading or clause.column == ordered else clause.aside()
+        for clause in (*asked.counts, *asked.others)
+    ]
     return " AND ".join(clauses) or "1 = 1"
 
 
-def _on_counts(clauses: Sequence[Clause]) -> str:
-    return " AND ".join(clause.on("workload_count") for clause in clauses) or "1 = 1"
-
-
-def _in_order(values: Values, descending: bool) -> list[list[object]]:
-    """The keys of equal values together, by value; those without one last."""
-    known: dict[Any, list[object]] = {}
-    for key, value in values.items():
-        known.setdefault(",".join(value) if isinstance(value, tuple) else value, []).append(key)
-    missing = known.pop(None, [])
-    ordered = [known[value] for value in sorted(known, reverse=descending)]
-    return [*ordered, *([missing] if missing else [])]
+def _on_counts(asked: Asked) -> str:
+    return " AND ".join(clause.on("workload_count") for clause in asked.counts) or "1 = 1"
 
 
 def _literal(key: object) -> str:
     return str(key) if isinstance(key, int) else f"'{key}'"
-
-
-def _filled(uids: Sequence[str]) -> list[str]:
-    size = next(size for size in SIZES if size >= len(uids))
-    return [*uids, *([uids[-1] if uids else ""] * (size - len(uids)))]
 
 
 def _number(transaction: Transaction, sql: str, params: dict[str, object]) -> int:

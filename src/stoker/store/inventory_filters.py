@@ -2,6 +2,7 @@
 workloads as well as for workloads; the others say what must hold for a column."""
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from msgspec import Struct
 
@@ -11,14 +12,24 @@ from stoker.store.base import Transaction
 from stoker.store.listing import escaped
 
 WORKSPACES = """
+WITH RECURSIVE held (id) AS (
+    SELECT MIN(workspace_id)
+    FROM workload
+    WHERE deleted_at IS NULL
+    UNION ALL
+    SELECT (SELECT MIN(workspace_id) FROM workload WHERE deleted_at IS NULL AND workspace_id > held.id)
+    FROM held
+    WHERE held.id IS NOT NULL
+)
 SELECT workspace.id, workspace.name, workspace.department_id, department.name
 FROM workspace
 JOIN department ON department.id = workspace.department_id
 UNION ALL
-SELECT DISTINCT workspace_id, '', 0, ''
-FROM workload_count
-WHERE workspace_id NOT IN (SELECT id FROM workspace)
-"""
+SELECT id, '', 0, ''
+FROM held
+WHERE id IS NOT NULL
+  AND id NOT IN (SELECT id FROM workspace)
+"""  # index workload_of_workspace
 CLUSTERS = "SELECT id FROM cluster"
 DISTINCT = "SELECT DISTINCT {} FROM workload_count"
 COLUMNS = {
@@ -88,6 +99,8 @@ class Clause(Struct, frozen=True):
     params: Mapping[str, object] = {}
     column: str = ""
     narrow: bool = False
+    scan: str = ""
+    """What is true of the folded name if it holds: an index on that has all names close together."""
 
     def on(self, table: str = "workload") -> str:
         return self.sql.replace("{}", f"{table}.{self.column}") if self.column else self.sql
@@ -129,6 +142,16 @@ def values_of(transaction: Transaction, field: Field) -> Values:
             return {row[0]: str(row[place]) for row in transaction.all(WORKSPACES)}
 
 
+def in_order(values: Values, *, descending: bool) -> list[list[object]]:
+    """The keys of equal values together, by value; those without one last."""
+    known: dict[Any, list[object]] = {}
+    for key, value in values.items():
+        known.setdefault(",".join(value) if isinstance(value, tuple) else value, []).append(key)
+    missing = known.pop(None, [])
+    ordered = [known[value] for value in sorted(known, reverse=descending)]
+    return [*ordered, *([missing] if missing else [])]
+
+
 def one_of(column: str, values: Iterable[object], tag: str) -> Clause:
     """`column IN (…)`; nothing is in an empty list."""
     params = {f"{tag}_{number}": value for number, value in enumerate(values)}
@@ -165,9 +188,10 @@ def other(asked: Filter, tag: str) -> Clause | None:
 def text(column: str, operator: Operator, value: str, tag: str) -> Clause:
     """On a column that is in lower case."""
     part = escaped(value)
+    scan = f"workload.folded_name LIKE :{tag} ESCAPE '!'" if column == "name" else ""
     match operator:
         case Operator.CONTAINS:
-            return Clause(f"{{}} LIKE :{tag} ESCAPE '!'", {tag: f"%{part}%"}, column, narrow=True)
+            return Clause(f"{{}} LIKE :{tag} ESCAPE '!'", {tag: f"%{part}%"}, column, scan=scan)
         case Operator.LACKS:
             return Clause(f"{{}} NOT LIKE :{tag} ESCAPE '!'", {tag: f"%{part}%"}, column)
         case Operator.STARTS:
@@ -175,7 +199,9 @@ def text(column: str, operator: Operator, value: str, tag: str) -> Clause:
             params = {f"{tag}_from": folded, f"{tag}_to": folded + "\U0010ffff"}
             return Clause(f"({{}} >= :{tag}_from AND {{}} < :{tag}_to)", params, column, narrow=True)
         case Operator.ENDS:
-            return Clause(f"{{}} LIKE :{tag} ESCAPE '!'", {tag: f"%{part}"}, column, narrow=True)
+            scan = scan and f"workload.folded_name LIKE :{tag}_scan ESCAPE '!'"
+            params = {tag: f"%{part}", f"{tag}_scan": f"%{part}\n%"}
+            return Clause(f"{{}} LIKE :{tag} ESCAPE '!'", params, column, scan=scan)
         case _:
             narrow = operator is not Operator.NOT_EQUAL
             return Clause(f"{{}} {COMPARED[operator]} :{tag}", {tag: value}, column, narrow=narrow)

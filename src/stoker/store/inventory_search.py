@@ -24,6 +24,8 @@ LIMIT :images
 """  # index workload_by_image
 MOST_IMAGES = 2_000
 NAMED = "workload.name LIKE :search ESCAPE '!'"
+WIDE = "workload.folded_name LIKE :search ESCAPE '!'"
+"""Finds names, and more that is then left out."""
 PULLED = "workload.folded_image LIKE :search ESCAPE '!'"
 KNOWN = "workload.uid LIKE :search ESCAPE '!'"
 _OF_A_UID = re.compile(r"[0-9a-f-]+\Z")
@@ -49,8 +51,9 @@ def search_uids(transaction: Transaction, text: str, few: int, *, deleted: bool)
         source = f"{ALIKE.format(condition=alike)} WHERE {SAME} AND {LIVE}"
         found |= dict.fromkeys(row[0] for row in transaction.all(f"SELECT workload.uid FROM {source}", params))
     for condition, named in _conditions(transaction, text, deleted=deleted):
+        order = "ORDER BY folded_name" if WIDE in condition else ""
         rows = transaction.all(
-            f"SELECT workload.uid FROM workload WHERE {GONE if deleted else LIVE} AND {condition} LIMIT :few",
+            f"SELECT workload.uid FROM workload WHERE {GONE if deleted else LIVE} AND {condition} {order} LIMIT :few",
             {**params, **named},
         )
         found |= dict.fromkeys(row[0] for row in rows)
@@ -60,16 +63,15 @@ def search_uids(transaction: Transaction, text: str, few: int, *, deleted: bool)
 
 
 def _conditions(transaction: Transaction, text: str, *, deleted: bool) -> Iterator[tuple[str, dict[str, object]]]:
-    """One after the other, each with an index of its own."""
-    yield NAMED, {}
+    """One after the other, each with an index of its own; names and uids share one."""
+    known = f" OR {KNOWN}" if _OF_A_UID.match(text.casefold()) else ""
+    yield f"({WIDE}{known})", {}
     images = [] if deleted else transaction.all(IMAGES, {"images": MOST_IMAGES})
     if deleted or len(images) >= MOST_IMAGES:
         yield PULLED, {}
     elif meant := [row[0] for row in images if row[0] is not None and text.casefold() in row[0]]:
         pulled = one_of("folded_image", meant, "image")
         yield pulled.on(), dict(pulled.params)
-    if _OF_A_UID.match(text.casefold()):
-        yield KNOWN, {}
 
 
 def _counted(transaction: Transaction, text: str, table: str) -> tuple[list[str], dict[str, object]]:

@@ -16,10 +16,12 @@ def crowd(any_lab: RunaiLab) -> RunaiLab:
     return any_lab
 
 
-@pytest.fixture(params=[0, 4, 12_000], ids=["walked", "some gathered", "gathered"])
+@pytest.fixture(params=[0, 12, 12_000], ids=["walked", "some gathered", "gathered"])
 def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """How many workloads are few."""
     monkeypatch.setattr(inventory, "_few", lambda everything, wanted: request.param)
+    monkeypatch.setattr(inventory, "NAMED", 8)
+    monkeypatch.setattr(inventory, "SIZES", (2, 8))
     return request.param
 
 
