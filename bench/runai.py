@@ -52,7 +52,8 @@ INSERT INTO workload (
     not_before, then_phase, message, submitted_at, phase_at, started_at, ended_at, running_since, ran_ms, waited_ms,
     deleted_at, pools, folded_image
 )
-SELECT uid, name || '-bcdfg', name, name || :newline || name || '-bcdfg', '', '', kind, :cluster_id, 1000 + team, 'team-' || team,
+SELECT uid, name || '-bcdfg', name, name || :newline || name || '-bcdfg', '', '', kind,
+    :cluster_id, 1000 + team, 'team-' || team,
     'user-' || account, 'user-' || account, 'user-' || account, 'safe', priority, 0, 0, 0,
     gpus * 1000, 8000, 8589934592, 1, spec, phase, 3, 1, CASE WHEN phase = 'Pending' THEN 0 ELSE 1 END, 0, 0,
     NULL, NULL, '', at, CASE WHEN phase IN ('Pending', 'Running') THEN at ELSE at + ran END,
