@@ -83,8 +83,9 @@ def close(hour: Hour) -> HourUse:
 def _by_gpu(spans: Iterable[GpuSpan], begin: int, end: int) -> dict[int, list[Stretch]]:
     found: defaultdict[int, list[Stretch]] = defaultdict(list)
     for span in spans:
-        if span.from_at < end and span.to_at > begin:
-            found[span.gpu].append((max(begin, span.from_at), min(end, span.to_at)))
+        first, last = max(begin, span.from_at), min(end, span.to_at)
+        if first < last:
+            found[span.gpu].append((first, last))
     return {gpu: merged(stretches) if len(stretches) > 1 else stretches for gpu, stretches in found.items()}
 
 
