@@ -30,6 +30,7 @@ DAY_MS = 86_400_000
 YEAR_MS = 365 * DAY_MS
 INDEXED_MS, TEXT_MS = 30.0, 300.0
 PATH = "/api/v1/workloads"
+SPEC = '{"image":"python:3.11","entry_point":"python train.py --config config.yaml"}'
 Run = Callable[[str, dict[str, object]], Any]
 NUMBERS = """
 INSERT INTO numbers
@@ -52,7 +53,7 @@ INSERT INTO workload (
     not_before, then_phase, message, submitted_at, phase_at, started_at, ended_at, running_since, ran_ms, waited_ms,
     deleted_at, pools, folded_image
 )
-SELECT uid, name || '-bcdfg', name, name || :newline || name || '-bcdfg', '', '', kind,
+SELECT uid, name || '-bcdfg', name, name || CAST(:newline AS TEXT) || name || '-bcdfg', '', '', kind,
     :cluster_id, 1000 + team, 'team-' || team,
     'user-' || account, 'user-' || account, 'user-' || account, 'safe', priority, 0, 0, 0,
     gpus * 1000, 8000, 8589934592, 1, spec, phase, 3, 1, CASE WHEN phase = 'Pending' THEN 0 ELSE 1 END, 0, 0,
@@ -77,7 +78,7 @@ FROM (
         :began + w * (:year / CAST(:number AS BIGINT)) AS at, dice * 8641 AS ran, dice * 61 AS waited,
         'registry.example/team-' || (dice % :workspaces) || '/' || CASE dice % 3 WHEN 0 THEN 'vllm' WHEN 1 THEN 'rocm'
             ELSE 'python' END || ':' || (dice % 5) AS image,
-        '{"image":"python:3.11","entry_point":"python train.py --config config.yaml"}' AS spec
+        CAST(:spec AS TEXT) AS spec
     FROM (SELECT w, (w * 7919) % 10007 AS dice FROM numbers) AS thrown
 ) AS made
 ORDER BY 1
@@ -224,6 +225,7 @@ def _fill(run: Run, cluster_id: str, now: int) -> None:
         "workspaces": WORKSPACES,
         "year": YEAR_MS,
         "newline": "\n",
+        "spec": SPEC,
     }
     run("CREATE TEMPORARY TABLE numbers (w BIGINT)", {})
     run(NUMBERS, known)

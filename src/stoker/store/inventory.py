@@ -304,7 +304,7 @@ def _gathered(transaction: Transaction, asked: Asked, total: int, few: int, sort
 
 def _narrow(transaction: Transaction, asked: Asked, few: int, sort: Field | None) -> Source | None:
     """Everything that one of the clauses leaves, if it leaves few."""
-    params = {**asked.params, "few": few + 1, "named": NAMED + 1}
+    params = {**asked.params, "named": NAMED + 1}
     walked = _walked_column(sort)
     narrow = [clause for clause in asked.others if clause.narrow and not clause.scan]
     for column in dict.fromkeys(clause.column for clause in narrow):
@@ -313,7 +313,9 @@ def _narrow(transaction: Transaction, asked: Asked, few: int, sort: Field | None
         clauses = " AND ".join(clause.on() for clause in narrow if clause.column == column)
         source, joined = (HOLDERS, HELD) if not column else ("workload", "1 = 1")
         found = f"SELECT workload.uid FROM {source} WHERE {joined} AND {asked.base} AND {clauses}"
-        if len(transaction.all(f"{found} LIMIT :few", params)) <= few:
+        # What lies close together in time lies close together on the disk, and costs half as much.
+        most = 2 * few if column in TIME_COLUMNS.values() else few
+        if len(transaction.all(f"{found} LIMIT :few", {**params, "few": most + 1})) <= most:
             return Source(f"({found}) AS found CROSS JOIN workload", f"workload.uid = found.uid AND {asked.base}")
     if few < NAMED:
         return None

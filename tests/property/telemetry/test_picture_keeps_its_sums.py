@@ -16,7 +16,7 @@ from stoker.domain.workload import Phase, Pod
 from stoker.store import live_views
 from stoker.store.holders import HeldGpu, Holder
 from stoker.telemetry.picture import RUNNING
-from stoker.telemetry.view import LiveView
+from stoker.telemetry.view import LONG_IDLE_MS, LiveView
 
 SOURCE = SourceState("simulated", 1, stale=False)
 Gpu = tuple[str, int]
@@ -209,7 +209,7 @@ def test_a_picture_that_was_mended_is_the_one_that_would_have_been_made(before: 
     assert mended == made
 
 
-def test_a_workload_is_idle_since_all_its_gpus_are() -> None:
+def test_a_workload_is_idle_since_all_its_gpus_are_and_after_a_while_nobody_uses_them() -> None:
     node = Node("n", 1, 1, (Device(0, "", "H100"), Device(1, "", "H100")))
     view = LiveView()
     view.replace([node], [a_holder(1, Phase.RUNNING, [HeldGpu("n", 0, 1000), HeldGpu("n", 1, 1000)])])
@@ -230,3 +230,10 @@ def test_a_workload_is_idle_since_all_its_gpus_are() -> None:
 
     assert [idle_since(1, 0.0, 0.5), idle_since(2, 0.01, 0.0), idle_since(3, 0.0, math.nan)] == [None, 2, 2]
     assert [idle_since(4, 0.02, 0.0), idle_since(5, 0.0, 0.0)] == [None, 5]
+    assert view.unused_milli == {}
+    assert idle_since(5 + LONG_IDLE_MS, 0.0, 0.0) == 5
+    assert view.unused_milli == {}
+    assert idle_since(6 + LONG_IDLE_MS, 0.0, 0.0) == 5
+    assert list(view.unused_milli.values()) == [2000]
+    assert idle_since(7 + LONG_IDLE_MS, 0.5, 0.0) is None
+    assert view.unused_milli == {}
