@@ -7,6 +7,7 @@ otherwise the time of creation goes before it.
 """
 
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct, structs
@@ -34,6 +35,7 @@ from stoker.store.inventory_filters import (
     in_order,
     one_of,
     other,
+    past,
     values_of,
 )
 from stoker.store.inventory_search import search_clause, search_uids
@@ -48,7 +50,8 @@ SIZES = (16, 128, NAMED)
 HOLDERS = "workload_use CROSS JOIN workload"
 HELD = "workload.uid = workload_use.workload_uid"
 UID, CREATED = "workload.uid", "workload.submitted_at"
-NULLABLE = ("workload.ended_at", "workload.deleted_at", "CASE")
+NULLABLE = re.compile(r"\(?workload\.(ended_at|deleted_at)|CASE")
+COLUMN = re.compile(r"workload\.(\w+)")
 BY_USE = frozenset({Field.ALLOCATED, Field.IDLE, Field.IDLE_WHOLE})
 AS_THEY_ARE = frozenset({Field.KIND, Field.PHASE, Field.CLUSTER, Field.USER, Field.POOLS, Field.PRIORITY})
 """Fields whose values are those of their columns."""
@@ -156,7 +159,10 @@ class _Page:
         return self._walk(asked, sort, offset, limit)
 
     def _gather(self, asked: Asked, source: Source, key: str, tie: str, offset: int, limit: int) -> list[str]:
-        parts = [Part(source.source, f"{source.condition} AND {_where(asked)}", key, tie)]
+        column = COLUMN.fullmatch(key)  # what is few is sorted, and no index of the order is walked for it
+        parts = [
+            Part(source.source, f"{source.condition} AND {_where(asked)}", past(column[1]) if column else key, tie)
+        ]
         return self._run(asked, source.params, self._with_leaving(asked, parts), offset, limit)
 
     def _walk(self, asked: Asked, sort: Field, offset: int, limit: int) -> list[str]:
@@ -282,7 +288,7 @@ class _Page:
         return [row[0] for row in rows]
 
     def _select(self, part: Part) -> str:
-        nulls = "NULLS LAST" if part.key.startswith(NULLABLE) else ""
+        nulls = "NULLS LAST" if NULLABLE.match(part.key) else ""
         keys = [f"{part.key} {self._direction} {nulls}", *([f"{part.tie} {self._direction}"] if part.tie else [])]
         return f"""
         SELECT workload.uid AS uid, {part.key} AS place, {part.tie or "0"} AS tie
@@ -316,7 +322,9 @@ def _narrow(transaction: Transaction, asked: Asked, few: int, sort: Field | None
         # What lies close together in time lies close together on the disk, and costs half as much.
         most = 2 * few if column in TIME_COLUMNS.values() else few
         if len(transaction.all(f"{found} LIMIT :few", {**params, "few": most + 1})) <= most:
-            return Source(f"({found}) AS found CROSS JOIN workload", f"workload.uid = found.uid AND {asked.base}")
+            few_only: dict[str, object] = {"found_most": most}
+            found = f"({found} LIMIT :found_most) AS found CROSS JOIN workload"
+            return Source(found, f"workload.uid = found.uid AND {asked.base}", few_only)
     if few < NAMED:
         return None
     for clause in asked.others:

@@ -109,8 +109,12 @@ class Clause(Struct, frozen=True):
         """The same in a form that keeps an index on its column from being used."""
         if not self.column:
             return self.sql
-        nothing = "+ 0" if self.column in NUMERIC else "|| ''"
-        return self.sql.replace("{}", f"(workload.{self.column} {nothing})")
+        return self.sql.replace("{}", past(self.column))
+
+
+def past(column: str) -> str:
+    """A column of workloads in a form that no index has."""
+    return f"(workload.{column} + 0)" if column in NUMERIC else f"(workload.{column} || '')"
 
 
 NEVER = Clause("1 = 0")
