@@ -175,7 +175,6 @@ class SqliteStore:
             try:
                 self._writing = undo.enter_context(contextlib.closing(connect(self.path)))
                 migrate(_Migrator(self._writing), "sqlite")
-                self._writing.execute("PRAGMA temp_store = MEMORY")  # what a savepoint may have to put back
                 self._peeking = connect(self.path, read_only=True)
                 self._disk.hold()
             except sqlite3.Error as error:
