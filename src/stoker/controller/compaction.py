@@ -9,7 +9,7 @@ from itertools import groupby
 
 import numpy as np
 
-from stoker.domain.clock import Clock
+from stoker.domain.clock import HOUR_MS, Clock
 from stoker.engines.failpoints import failpoint
 from stoker.store import samples
 from stoker.store.base import Store, Transaction
@@ -17,7 +17,6 @@ from stoker.store.samples import Packed
 from stoker.telemetry import roster
 from stoker.telemetry.chunks import CHUNK_GPUS, STRIPE_GPUS, decode_times, encode_times, join_ticks
 
-HOUR_MS = 3_600_000
 LATE_MS = 30_000
 """How long after its end an hour waits for a tick that is still being written."""
 EVERY_SECONDS = 20.0

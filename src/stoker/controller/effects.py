@@ -1,7 +1,7 @@
 """What an engine is asked to run for a workload: the order, with everything each pod is told in its environment."""
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from stoker.domain.node import Node
 from stoker.domain.workload import Pod, Workload
@@ -15,9 +15,14 @@ PORTS = 10_000
 
 def order_of(workload: Workload, pods: Sequence[Pod], nodes: Mapping[str, Node]) -> Order:
     """The pods of the present attempt and revision, as an engine runs them."""
-    spec = workload.spec
     first = nodes.get(pods[0].node)
     master_address = first.address if first else ""
+    return order(workload, [_pod_order(workload, pod, nodes.get(pod.node), master_address) for pod in pods])
+
+
+def order(workload: Workload, pods: Iterable[PodOrder]) -> Order:
+    """What is to run, with these pods."""
+    spec = workload.spec
     return Order(
         workload_uid=workload.uid,
         slug=workload.slug,
@@ -28,7 +33,7 @@ def order_of(workload: Workload, pods: Sequence[Pod], nodes: Mapping[str, Node])
         image=spec.image,
         entry_point=spec.entry_point,
         resources=spec.resources,
-        pods=tuple(_pod_order(workload, pod, nodes.get(pod.node), master_address) for pod in pods),
+        pods=tuple(pods),
         labels=spec.labels,
         annotations=spec.annotations,
         service=spec.service,

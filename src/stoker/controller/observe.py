@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import structs
 
 from stoker.controller.dispatch import allocations
+from stoker.domain.clock import HOUR_MS
 from stoker.domain.node import Node
-from stoker.domain.usage import HOUR_MS
 from stoker.domain.workload import Pod, PodPhase
 from stoker.engines.base import Changes, Everything, Observation, PodSeen
 from stoker.store import gpu_spans, nodes, pods, usage, workloads

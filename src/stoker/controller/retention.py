@@ -3,15 +3,13 @@
 import asyncio
 import logging
 
-from stoker.domain.clock import Clock
+from stoker.domain.clock import DAY_MS, HOUR_MS, Clock
 from stoker.domain.errors import StokerError
 from stoker.domain.settings import Settings
 from stoker.store import retention
 from stoker.store.base import Store
 
 EVERY_SECONDS = 600
-DAY_MS = 86_400_000
-HOUR_MS = 3_600_000
 CHANGE_DAYS = 7
 """How long the event stream can be taken up again; conditions stay with their workload."""
 

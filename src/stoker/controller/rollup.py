@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 
-from stoker.domain.clock import Clock, rfc3339
-from stoker.domain.usage import HOUR_MS, HourUse, Levels, Payer
+from stoker.domain.clock import HOUR_MS, Clock, rfc3339
+from stoker.domain.usage import HourUse, Levels, Payer
 from stoker.store import gpu_spans, usage, usage_facts, workspaces
 from stoker.store.base import Store, Transaction
 from stoker.store.gpu_spans import Span, SpanState

@@ -7,7 +7,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-HOUR_MS = 3_600_000
+from stoker.domain.clock import HOUR_MS
+
 GPU_HOUR = 1000 * HOUR_MS
 """One GPU for one hour, as an amount."""
 
@@ -99,76 +100,56 @@ class Payer(Struct, frozen=True):
     annotations: dict[str, str]
 
 
-class ClusterHour(Struct, frozen=True, kw_only=True):
-    """Utilisation in hundredths of a percent, here and below; amounts in milli-GPU-milliseconds."""
+class HourRow(Struct, frozen=True, kw_only=True):
+    """What every level tells of an hour. Utilisation is in hundredths of a percent, the amount in
+    milli-GPU-milliseconds."""
 
     hour_at: int
-    gpus: int
-    capacity: int
     allocated: int
     utilization: int
     lowest: int
     highest: int
-    p50: int
-    p95: int
     samples: int
     id: int = 0
     created_at: int = 0
     updated_at: int = 0
 
 
-class NamespaceHour(Struct, frozen=True, kw_only=True):
-    hour_at: int
+class ClusterHour(HourRow, frozen=True, kw_only=True):
+    gpus: int
+    capacity: int
+    p50: int
+    p95: int
+
+
+class NamespaceHour(HourRow, frozen=True, kw_only=True):
     namespace: str
     gpus: int
     """The namespace's quota in whole GPUs, or what the cluster has."""
-    allocated: int
-    utilization: int
-    lowest: int
-    highest: int
-    samples: int
     workloads: int
-    id: int = 0
-    created_at: int = 0
-    updated_at: int = 0
 
 
-class DimensionHour(Struct, frozen=True, kw_only=True):
+class DimensionHour(HourRow, frozen=True, kw_only=True):
     """The workloads that carry one label, or one annotation. `kind` is `label` or `annotation`."""
 
-    hour_at: int
     kind: str
     key: str
     value: str
-    allocated: int
-    utilization: int
-    lowest: int
-    highest: int
-    samples: int
     workloads: int
-    id: int = 0
-    created_at: int = 0
-    updated_at: int = 0
 
 
-class WorkloadHour(Struct, frozen=True, kw_only=True):
+class WorkloadHour(HourRow, frozen=True, kw_only=True):
     """Memory is in bytes a GPU; replicas in thousandths where they are an average."""
 
-    hour_at: int
     uid: str
     slug: str
     name: str
     kind: str
     namespace: str
     phase: str
-    allocated: int
     requested_milli: int
-    utilization: int
-    lowest: int
-    highest: int
     p50: int
     p95: int
-    samples: int
     memory_used: int
     memory_highest: int
     memory_size: int
@@ -177,9 +158,6 @@ class WorkloadHour(Struct, frozen=True, kw_only=True):
     replicas_lowest: int
     labels: dict[str, str]
     annotations: dict[str, str]
-    id: int = 0
-    created_at: int = 0
-    updated_at: int = 0
 
 
 class Levels(Struct, frozen=True):

@@ -9,7 +9,6 @@ from stoker.domain.errors import StokerError
 from stoker.services.context import Context
 from stoker.store import counters
 
-ALIVE = "SELECT COUNT(*) FROM migration"
 TRIED = "readiness"
 GOOD_SECONDS = 1.0
 """How long a write that worked stands for the next one."""
@@ -31,7 +30,7 @@ class Health:
         """Every part this server needs. Little room is told, but stops nobody: what is there can still be ended."""
         store = self._context.store
         try:
-            await store.peek(lambda tx: tx.one(ALIVE))
+            await store.peek(lambda tx: counters.value(tx, TRIED))
             await self._write()
         except StokerError as error:
             return [Part("database", False, error.message)]

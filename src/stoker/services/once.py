@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
+from stoker.domain.clock import HOUR_MS
 from stoker.domain.errors import ErrorCode, StokerError
 from stoker.domain.permissions import Actor
 from stoker.services.context import Context
@@ -18,7 +19,6 @@ from stoker.store import idempotency
 from stoker.store.base import Change, Transaction
 
 T = TypeVar("T")
-HOUR_MS = 3_600_000
 SALT_BYTES = 32
 
 

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from stoker.domain.clock import HOUR_MS, MINUTE_MS
 from stoker.domain.errors import not_found
 from stoker.domain.identity import Workspace
 from stoker.domain.permissions import Action, Actor
@@ -16,8 +17,6 @@ from stoker.store import clusters, inventory_totals, workspaces
 from stoker.store.base import Transaction
 from stoker.store.inventory_totals import Total, TotalsQuery
 
-MINUTE_MS = 60_000
-HOUR_MS = 60 * MINUTE_MS
 WAITED_MS = (5 * MINUTE_MS, HOUR_MS, 24 * HOUR_MS)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct, structs
 
+from stoker.domain.clock import HOUR_MS
 from stoker.store import counters, usage
 from stoker.store.base import Transaction
 
@@ -90,7 +91,6 @@ WHERE segment_id = :segment_id
 ORDER BY first_gpu
 """
 ALL_OF_THEM = 1 << 62
-HOUR_MS = 3_600_000
 
 
 class Tick(Struct, frozen=True):

@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from stoker.domain.usage import HOUR_MS, Account, Entry, Levels, Payer
+from stoker.domain.clock import HOUR_MS
+from stoker.domain.usage import Account, Entry, Levels, Payer
 from stoker.store import counters
 from stoker.store.base import Transaction
 

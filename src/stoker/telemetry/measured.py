@@ -8,13 +8,13 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from stoker.domain.clock import HOUR_MS
 from stoker.domain.readings import Metric
 from stoker.store import samples
 from stoker.store.base import Transaction
 from stoker.telemetry import roster as rosters
 from stoker.telemetry.chunks import STRIPE_GPUS, decode_times, unpack, unpack_ticks
 
-HOUR_MS = 3_600_000
 METRICS = (Metric.UTILIZATION, Metric.MEMORY_USED)
 MISSING = -1
 

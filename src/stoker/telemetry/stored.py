@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from stoker.domain.clock import HOUR_MS
 from stoker.domain.readings import Metric
 from stoker.domain.series import GpuLine, Holding, Range
 from stoker.store import samples
@@ -15,7 +16,6 @@ from stoker.telemetry.chunks import STRIPE_GPUS, decode_chunk, decode_ticks, dec
 from stoker.telemetry.means import Means
 from stoker.telemetry.roster import Roster
 
-HOUR_MS = 3_600_000
 KEPT_ROSTERS = 32
 
 Values = dict[Metric, NDArray[np.floating]]

@@ -12,12 +12,13 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from stoker.domain.usage import HOUR_MS, Account, Entry, HourUse, Replicas, Use
+from stoker.domain.clock import HOUR_MS
+from stoker.domain.resources import MILLI
+from stoker.domain.usage import Account, Entry, HourUse, Replicas, Use
 from stoker.usage.facts import GpuSpan, Hold, Hour
 from stoker.usage.samples import Samples, gather
 from stoker.usage.spans import Crowd, Stretch, length, merged, shared, without
 
-GPU_MILLI = 1000
 ACCOUNTS = tuple(Account)
 AT_ONCE = 2048
 """How many holds are laid over the readings at a time: enough for numpy, little for memory."""
@@ -154,9 +155,9 @@ def _book_the_rest(
     there: defaultdict[str, int] = defaultdict(int)
     broken: defaultdict[str, int] = defaultdict(int)
     for gpu, spans in present.items():
-        there[hour.models[gpu]] += length(spans) * GPU_MILLI
+        there[hour.models[gpu]] += length(spans) * MILLI
     for gpu, spans in faulty.items():
-        broken[hour.models[gpu]] += length(spans) * GPU_MILLI
+        broken[hour.models[gpu]] += length(spans) * MILLI
     for model, amount in there.items():
         line = ledger.place["", model]
         held = sum(paid[model].values()) - paid[model][Account.FAULTY]

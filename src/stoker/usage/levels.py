@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from stoker.domain.clock import HOUR_MS
 from stoker.domain.usage import (
-    HOUR_MS,
     ClusterHour,
     DimensionHour,
     HourUse,

@@ -6,7 +6,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from stoker.domain.usage import HOUR_MS, MemoryStats, Stats
+from stoker.domain.clock import HOUR_MS
+from stoker.domain.usage import MemoryStats, Stats
 from stoker.usage.facts import Hold, Measured
 
 AT_ONCE = 512

@@ -6,6 +6,7 @@ from msgspec import Meta
 
 from stoker.api.aggregation.words import TIME, instant
 from stoker.api.params import Params
+from stoker.domain.clock import DAY_MS
 from stoker.domain.errors import bad_request
 from stoker.domain.listing import Window
 
@@ -16,7 +17,6 @@ Page = Annotated[int, Meta(ge=1, le=2**31, description="From 1.")]
 PageSize = Annotated[int, Meta(ge=1, le=1000)]
 Dimension = Literal["label", "annotation"]
 EVER = (-(1 << 62), 1 << 62)
-DAY_MS = 86_400_000
 USUAL_SIZE = 20
 
 

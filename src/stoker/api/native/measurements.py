@@ -10,14 +10,13 @@ from stoker.api.native.shapes import Time
 from stoker.api.native.workloads import WorkloadPath
 from stoker.api.staleness import mark_stale
 from stoker.api.times import optional_instant
-from stoker.domain.clock import rfc3339
+from stoker.domain.clock import HOUR_MS, rfc3339
 from stoker.domain.errors import bad_request
 from stoker.domain.permissions import Action
 from stoker.domain.readings import Metric
 from stoker.domain.series import GpuLine, Point
 from stoker.services.measurements import AT_ONCE, Measured, span_of
 
-HOUR_MS = 3_600_000
 MOST_USUAL_POINTS, LEAST_USUAL_POINTS = 120, 24
 """How many points a series has when nothing is said; the fewer, the more GPUs."""
 LEAST_STEP = 15

@@ -4,11 +4,11 @@ from collections.abc import Collection
 
 from msgspec import Struct, structs
 
+from stoker.domain.clock import DAY_MS, HOUR_MS
 from stoker.domain.node import Node
 from stoker.engines.simulated.dice import dice
 from stoker.engines.simulated.machine import FEWEST_LARGE, Machines
 
-DAY_MS = 86_400_000
 EPOCH_MS = 10 * DAY_MS
 """Each node breaks at most once in so long; no fault lasts as long."""
 SHORTEST_MS = 20 * 60_000
@@ -124,7 +124,7 @@ class Faults:
             return None
         group = self._machines.groups[place]
         from_at = epoch * EPOCH_MS + rolled.randrange(EPOCH_MS)
-        lasts = min(LONGEST_MS, SHORTEST_MS + int(rolled.expovariate(1 / 3.0) * 3_600_000))
+        lasts = min(LONGEST_MS, SHORTEST_MS + int(rolled.expovariate(1 / 3.0) * HOUR_MS))
         if rolled.random() < 0.3:
             return Fault(place, NODE, from_at, from_at + lasts, rolled.choice(NODE_FAULTS))
         words = AMD_FAULTS if group.model.is_amd else NVIDIA_FAULTS

@@ -4,6 +4,7 @@ import random
 
 from msgspec import Struct
 
+from stoker.domain.clock import HOUR_MS
 from stoker.domain.resources import MILLI, Resources
 from stoker.domain.workload import Kind, Service, Spec
 from stoker.engines.simulated.devices import GIB
@@ -11,7 +12,6 @@ from stoker.engines.simulated.dice import choice, dice
 from stoker.engines.simulated.story import Framework
 from stoker.services.submission import NewWorkload
 
-HOUR_MS = 3_600_000
 CORES = 16
 """CPUs beside each GPU: few enough that GPUs run out first."""
 MEMORY = 160 * GIB

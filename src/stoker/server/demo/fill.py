@@ -13,7 +13,7 @@ from itertools import islice
 
 from msgspec import Struct, structs
 
-from stoker.domain.clock import Clock
+from stoker.domain.clock import DAY_MS, HOUR_MS, Clock
 from stoker.engines.simulated import SimulatedEngine
 from stoker.engines.simulated.readings import Held
 from stoker.engines.simulated.roster import held_by
@@ -21,7 +21,7 @@ from stoker.server.demo import printed, readings, snapshots, training
 from stoker.server.demo.lives import Job, life_of
 from stoker.server.demo.past import Occupied, Past
 from stoker.server.demo.people import World
-from stoker.server.demo.readings import HOUR_MS, Hour
+from stoker.server.demo.readings import Hour
 from stoker.store import counters, gpu_spans, log_chunks, past, pods, samples, workloads
 from stoker.store import training as training_store
 from stoker.store.base import Store, Transaction
@@ -30,7 +30,6 @@ from stoker.store.past import Life
 from stoker.store.training import Batch
 from stoker.telemetry import roster as rosters
 
-DAY_MS = 24 * HOUR_MS
 WARM_MS = 12 * HOUR_MS
 """How long before the first reading the first workloads were submitted: nobody begins with an empty cluster."""
 TOLD_MS = 7 * DAY_MS

@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterable, Sequence
 
 from stoker.controller.dispatch import allocations, pod_name
+from stoker.controller.effects import order
 from stoker.domain.lifecycle import Change, Event, transition
 from stoker.domain.names import new_uuid
 from stoker.domain.resources import MILLI, Resources
@@ -77,24 +78,10 @@ def row_of(pod: Pod, now: int) -> PodRow:
 
 
 def order_of(workload: Workload, ranks: Iterable[int], seats: Sequence[Seat], chance: random.Random) -> Order:
-    spec = workload.spec
-    return Order(
-        workload_uid=workload.uid,
-        slug=workload.slug,
-        namespace=workload.namespace,
-        kind=workload.kind,
-        attempt=workload.attempt,
-        revision=workload.revision,
-        image=spec.image,
-        entry_point=spec.entry_point,
-        resources=spec.resources,
-        pods=tuple(
+    return order(
+        workload,
+        [
             PodOrder(new_uuid(chance.randbytes), pod_name(workload, rank), rank, node, devices, {})
             for rank, (node, devices) in zip(ranks, seats, strict=True)
-        ),
-        labels=spec.labels,
-        annotations=spec.annotations,
-        service=spec.service,
-        restart=not workload.kind.ends,
-        rolling=workload.kind.rolls,
+        ],
     )

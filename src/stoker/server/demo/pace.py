@@ -7,10 +7,10 @@ and the present are made by the same rule.
 import math
 import random
 
+from stoker.domain.clock import HOUR_MS
 from stoker.domain.identity import Workspace
 from stoker.domain.resources import MILLI
 
-HOUR_MS = 3_600_000
 STEP_MS = 6 * 60_000
 """How often each team thinks about submitting."""
 QUIET, BUSY = 0.78, 1.12

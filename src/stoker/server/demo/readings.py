@@ -6,6 +6,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from stoker.domain.clock import HOUR_MS
 from stoker.domain.readings import Metric
 from stoker.engines.simulated.machine import Machines
 from stoker.engines.simulated.readings import COOLING_MS, Held, Sensors
@@ -13,7 +14,6 @@ from stoker.store.samples import Chunk, Packed
 from stoker.telemetry.chunks import Columns, encode_hour, encode_tick
 from stoker.telemetry.roster import Roster
 
-HOUR_MS = 3_600_000
 COARSE_MS = 300_000
 FINE_MS = 15_000
 

@@ -5,7 +5,7 @@ from collections import defaultdict
 import numpy as np
 
 from stoker.controller.snapshots import named
-from stoker.domain.usage import HOUR_MS
+from stoker.domain.clock import HOUR_MS
 from stoker.store import snapshots, usage_facts
 from stoker.store.base import Transaction
 from stoker.telemetry.measured import MISSING, hour_readings
