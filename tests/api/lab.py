@@ -62,6 +62,7 @@ class Lab:
     """`lab.get(path, as_="viewer")` asks with that user's API key; without `as_` nobody is signed in."""
 
     def __init__(self, data_dir: Path, database: str = "", **settings: Any) -> None:
+        settings.setdefault("reserve_bytes", 0)
         self.settings = Settings(data_dir=str(data_dir), database=database, **settings)
         self.clock = StoppedClock()
         self.keys: dict[str, str] = {}

@@ -3,7 +3,6 @@
 import itertools
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -16,6 +15,7 @@ from schemathesis import APIOperation, BaseSchema, Case, GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi import checks as conformance
 from tests.api.lab import PASSWORD, SAFE, V1, Lab
+from tests.postgres import PostgresServer
 
 from stoker.api.endpoint import Endpoint
 from stoker.api.runai.properties import CATEGORY_ROWS, TYPE_ROWS
@@ -181,15 +181,20 @@ class Target:
 
 
 @pytest.fixture(scope="module")
-def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
-    folder: Path = tmp_path_factory.mktemp("conformance")
-    if request.param == "sqlite":
-        with Lab(folder / "data") as lab:
-            yield Target(lab)
-        return
-    server = request.getfixturevalue("postgres_server")
-    with server.database() as url, Lab(folder / "data", url) as lab:
+def on_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+    with Lab(tmp_path_factory.mktemp("conformance") / "data") as lab:
         yield Target(lab)
+
+
+@pytest.fixture(scope="module")
+def on_postgres(postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+    with postgres_server.database() as url, Lab(tmp_path_factory.mktemp("conformance") / "data", url) as lab:
+        yield Target(lab)
+
+
+@pytest.fixture
+def target(request: pytest.FixtureRequest) -> Target:
+    return request.getfixturevalue(f"on_{request.param}")
 
 
 @pytest.mark.parametrize(("target", "caller"), EXAMPLES, indirect=["target"])

@@ -197,6 +197,7 @@ class RunningLab(QueueLab):
 
     def __init__(self, data_dir: Path, database: str = "", **settings: Any) -> None:
         folder, trust = str(data_dir), LocalTrust.SHARED
+        settings.setdefault("reserve_bytes", 0)
         self.settings = Settings(data_dir=folder, database=database, gpus=8, local_trust=trust, **settings)
         self.clock = RunningClock()
         self.keys = {}
