@@ -165,7 +165,7 @@ def _params(query: WatchedQuery, cluster_id: str, window: Window) -> dict[str, o
         "namespace": query.namespace,
         "kind": query.kind,
         **{f"phase_{number}": phase for number, phase in enumerate(query.phases)},
-        "text": substring(query.text),
+        "text": f"{substring(query.text)}\n%",
         "limit": window.limit,
         "offset": window.offset,
     }

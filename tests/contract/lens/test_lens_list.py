@@ -168,7 +168,6 @@ def test_filters_alone_and_together(any_lab: LensLab) -> None:
         ({"name": "in-r"}, {"runs"}),
         ({"name": "%"}, set()),
         ({"name": "_"}, set()),
-        ({"name": made["runs"]}, {"runs"}),
         ({"kind": "Job"}, {"runs", "done"}),
         ({"kind": "job"}, set()),
         ({"kind": "CronJob"}, set()),
@@ -374,3 +373,10 @@ def test_the_model_keeps_its_name_but_for_blanks(lab: LensLab) -> None:
     ref = lab.submit(gpu="1")
     lab.start(ref, {"node-001": [0]})
     assert list(lab.only()["gpuAllocation"]) == [MODEL.replace(" ", "_")]
+
+
+def test_the_name_is_looked_for_in_the_name_alone(any_lab: LensLab) -> None:
+    ref = any_lab.submit(displayName="train")
+    assert any_lab.data("/api/workloads", name="TRAIN")["total"] == 1
+    assert any_lab.data("/api/workloads", name=ref)["total"] == 0, "the end of an id is not part of a name"
+    assert any_lab.data("/api/workloads", name=ref.removeprefix("train"))["total"] == 0
