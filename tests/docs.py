@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.unit.cli.cli_page import cli_page
 
-from stoker.domain.settings import describe
+from stoker.domain.resolving import describe
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -4,7 +4,7 @@ import tomllib
 import pytest
 from tests.docs import PAGES, ROOT
 
-from stoker.domain.settings import describe, resolve
+from stoker.domain.resolving import describe, resolve
 
 
 @pytest.mark.parametrize("path", PAGES)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from stoker.domain.errors import ErrorCode, StokerError
-from stoker.domain.settings import Resolved, SettingDoc, describe, resolve
+from stoker.domain.resolving import Resolved, SettingDoc, describe, resolve
 
 C = TypeVar("C", bound=Callable[..., Any])
 

@@ -1,4 +1,4 @@
-"""Reads the settings file. What its keys and values mean is `settings.resolve`'s business."""
+"""Reads the settings file. What its keys and values mean is `resolving.resolve`'s business."""
 
 import re
 import tomllib

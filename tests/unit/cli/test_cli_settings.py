@@ -8,7 +8,8 @@ from tests.unit.cli.conftest import RunStoker
 
 from stoker.cli.verbs.config import show
 from stoker.cli.verbs.serve import announcement, command
-from stoker.domain.settings import Settings, describe, resolve
+from stoker.domain.resolving import describe, resolve
+from stoker.domain.settings import Settings
 
 
 def shown(stoker: RunStoker, *words: str) -> dict[str, object]:

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta
 
-from stoker.domain import settings as module
+from stoker.domain import resolving as module
 from stoker.domain.errors import ErrorCode, StokerError
-from stoker.domain.settings import LogFormat, LogLevel, Resolved, Settings, describe, public, resolve
+from stoker.domain.resolving import Resolved, describe, resolve
+from stoker.domain.settings import LogFormat, LogLevel, Settings, public
 from stoker.server.settings_file import load
 
 HOME = {"HOME": "/home/ada"}

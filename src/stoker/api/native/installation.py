@@ -23,7 +23,8 @@ from stoker.api.params import NoParams, Params
 from stoker.api.times import optional_instant
 from stoker.domain.listing import AuditQuery
 from stoker.domain.permissions import Action
-from stoker.domain.settings import describe, public
+from stoker.domain.resolving import describe
+from stoker.domain.settings import public
 from stoker.services.context import authorise
 
 Instant = Annotated[str, Meta(max_length=40, description="RFC 3339, inclusive.")]
