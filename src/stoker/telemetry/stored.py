@@ -12,9 +12,10 @@ from stoker.store import samples
 from stoker.store.base import Store, Transaction
 from stoker.store.samples import Segment, Tick
 from stoker.telemetry import roster as rosters
-from stoker.telemetry.chunks import STRIPE_GPUS, decode_chunk, decode_ticks, decode_times
+from stoker.telemetry.chunks import STRIPE_GPUS, to_real
 from stoker.telemetry.means import Means
 from stoker.telemetry.roster import Roster
+from stoker.telemetry.unpacked import Steps, Unpacked
 
 KEPT_ROSTERS = 32
 
@@ -27,6 +28,7 @@ class StoredSeries:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._rosters: dict[int, Roster] = {}
+        self._unpacked = Unpacked()
 
     async def gpus(
         self, cluster_id: str, holdings: Sequence[Holding], metrics: Sequence[Metric], span: Range
@@ -57,24 +59,19 @@ class StoredSeries:
         if not len(held):
             return
         roster = self._roster(transaction, segment.roster_id)
-        ats = decode_times(segment.times)
         for first, places, rows in _together(means.rows_in(roster), held, segment.chunk_gpus):
-            for chunk in samples.chunks(transaction, segment.id, first, first + 1):
-                values = decode_chunk(chunk.data, metrics, rows - first)
-                means.add(ats, places, _fractions(values, roster, rows))
+            if steps := self._unpacked.chunk(transaction, segment, first):
+                means.add(steps.ats, places, _values(steps, metrics, roster, rows, first))
 
     def _add_ticks(
         self, transaction: Transaction, means: Means, cluster_id: str, ticks: list[Tick], metrics: Sequence[Metric]
     ) -> None:
         roster = self._roster(transaction, ticks[0].roster_id)
-        counting = {tick.at for tick in ticks}
+        ats = np.array([tick.at for tick in ticks], np.int64)
         held = means.held_between(ticks[0].at, ticks[-1].at + 1)
         for first, places, rows in _together(means.rows_in(roster), held, STRIPE_GPUS):
-            stripes = samples.stripes(transaction, cluster_id, first, ticks[0].at, ticks[-1].at + 1)
-            found = [(at, data) for at, data in stripes if at in counting]
-            if found:
-                values = decode_ticks([data for _, data in found], metrics, rows - first)
-                means.add(np.array([at for at, _ in found], np.int64), places, _fractions(values, roster, rows))
+            if steps := self._unpacked.ticks(transaction, cluster_id, ticks[0].roster_id, first, ats):
+                means.add(steps.ats, places, _values(steps, metrics, roster, rows, first))
 
     def _roster(self, transaction: Transaction, roster_id: int) -> Roster:
         """A roster never changes, so it is read once."""
@@ -96,8 +93,9 @@ def _together(
         yield each, mine, rows[mine]
 
 
-def _fractions(values: Values, roster: Roster, rows: NDArray[np.intp]) -> Values:
-    """Memory as a fraction of what the GPU has; not known where that is not."""
+def _values(steps: Steps, metrics: Sequence[Metric], roster: Roster, rows: NDArray[np.intp], first: int) -> Values:
+    """Of these rows; memory as a fraction of what the GPU has, and not known where that is not."""
+    values = {metric: to_real(metric, steps.metrics[metric][rows - first]) for metric in metrics}
     if Metric.MEMORY_USED in values:
         total = np.where(roster.memory_bytes[rows] > 0, roster.memory_bytes[rows], np.nan)
         values[Metric.MEMORY_USED] = np.minimum(values[Metric.MEMORY_USED] / total[:, np.newaxis], 1.0)

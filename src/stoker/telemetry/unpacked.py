@@ -1,0 +1,115 @@
+"""Readings that were unpacked not long ago. What is kept never changes, so it need not be unpacked for every reader."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from stoker.domain.clock import HOUR_MS
+from stoker.domain.readings import Metric
+from stoker.store import samples
+from stoker.store.base import Transaction
+from stoker.store.samples import Segment
+from stoker.telemetry.chunks import decode_times, unpack, unpack_ticks
+
+MOST_BYTES = 64 << 20
+OPEN_MS = 2 * HOUR_MS
+"""Ticks wait for so long at the most until their hour is packed."""
+
+
+class Steps(Struct, frozen=True):
+    """Whole numbers [gpu, at] of each metric, at growing moments."""
+
+    ats: NDArray[np.int64]
+    metrics: Mapping[Metric, NDArray[np.signedinteger]]
+
+    @property
+    def size(self) -> int:
+        return self.ats.nbytes + sum(array.nbytes for array in self.metrics.values())
+
+    def at(self, ats: NDArray[np.int64]) -> "Steps":
+        """Only these moments."""
+        if np.array_equal(ats, self.ats):
+            return self
+        there = np.isin(self.ats, ats)
+        return Steps(self.ats[there], {metric: array[:, there] for metric, array in self.metrics.items()})
+
+    def since(self, at: int) -> "Steps":
+        return self.at(self.ats[self.ats >= at])
+
+    def joined(self, other: "Steps") -> "Steps":
+        """With the moments of another, none of which is one of ours."""
+        ats = np.concatenate([self.ats, other.ats])
+        order = np.argsort(ats)
+        return Steps(
+            ats[order],
+            {
+                metric: np.concatenate([array, other.metrics[metric]], axis=1)[:, order]
+                for metric, array in self.metrics.items()
+            },
+        )
+
+
+class Unpacked:
+    """The readings that were asked for last, by any thread, within a bound of memory."""
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._most_bytes = most_bytes
+        self._bytes = 0
+        self._kept: OrderedDict[Hashable, Steps] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def chunk(self, transaction: Transaction, segment: Segment, first_gpu: int) -> Steps | None:
+        """A piece of a closed hour, if it has one that begins with this GPU."""
+
+        def read(_: Steps | None) -> Steps | None:
+            chunks = samples.chunks(transaction, segment.id, first_gpu, first_gpu + 1)
+            return Steps(decode_times(segment.times), unpack(chunks[0].data)) if chunks else None
+
+        return self._found(("chunk", segment.id, first_gpu), read, lambda _: True)
+
+    def ticks(
+        self, transaction: Transaction, cluster_id: str, roster_id: int, first_gpu: int, ats: NDArray[np.int64]
+    ) -> Steps | None:
+        """The stripe of the open hours that begins with this GPU, at these moments; only what is new is read."""
+
+        def read(before: Steps | None) -> Steps | None:
+            new = ats if before is None else np.setdiff1d(ats, before.ats)
+            stripes = samples.stripes(transaction, cluster_id, first_gpu, int(new[0]), int(new[-1]) + 1)
+            wanted = set(new.tolist())
+            found = [(at, data) for at, data in stripes if at in wanted]
+            if not found:
+                return before
+            steps = Steps(np.array([at for at, _ in found], np.int64), unpack_ticks([data for _, data in found]))
+            return steps if before is None else before.joined(steps).since(max(before.ats[-1], ats[-1]) - OPEN_MS)
+
+        def has_all(kept: Steps) -> bool:
+            return bool(np.isin(ats, kept.ats).all())
+
+        kept = self._found(("ticks", cluster_id, roster_id, first_gpu), read, has_all)
+        return kept and kept.at(ats)
+
+    def _found(
+        self, key: Hashable, read: Callable[[Steps | None], Steps | None], suffices: Callable[[Steps], bool]
+    ) -> Steps | None:
+        with self._lock:
+            kept = self._kept.get(key)
+            if kept is not None:
+                self._kept.move_to_end(key)
+        if kept is not None and suffices(kept):
+            return kept
+        found = read(kept)
+        if found is not None:
+            self._keep(key, found)
+        return found
+
+    def _keep(self, key: Hashable, steps: Steps) -> None:
+        with self._lock:
+            before = self._kept.pop(key, None)
+            self._kept[key] = steps
+            self._bytes += steps.size - (before.size if before else 0)
+            while self._bytes > self._most_bytes:
+                self._bytes -= self._kept.popitem(last=False)[1].size
