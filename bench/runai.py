@@ -181,15 +181,13 @@ def _fill_sqlite(path: Path, cluster_id: str, now: int) -> None:
     connection = sqlite3.connect(path, isolation_level=None, timeout=60)
     connection.execute("PRAGMA synchronous = OFF")
     connection.execute("PRAGMA cache_size = -500000")
-    made = (
-        "SELECT type, name, sql FROM sqlite_master WHERE tbl_name = 'workload' AND type <> 'table' AND sql IS NOT NULL"
-    )
+    made = "SELECT name, sql FROM sqlite_master WHERE tbl_name = 'workload' AND type = 'index' AND sql IS NOT NULL"
     known = connection.execute(made).fetchall()
     connection.execute("BEGIN")
-    for kind, name, _ in known:
-        connection.execute(f"DROP {kind} {name}")
+    for name, _ in known:
+        connection.execute(f"DROP INDEX {name}")
     _fill(connection.execute, cluster_id, now)
-    for _, _, statement in known:
+    for _, statement in known:
         connection.execute(statement)
     connection.execute("COMMIT")
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -207,13 +205,11 @@ def _fill_postgres(url: str, cluster_id: str, now: int) -> None:
         )
         known = connection.execute(made).fetchall()
         run("SET maintenance_work_mem = '512MB'", {})
-        run("ALTER TABLE workload DISABLE TRIGGER USER", {})
         for name, _ in known:
             run(f"DROP INDEX {name}", {})
         _fill(run, cluster_id, now)
         for _, statement in known:
             run(statement, {})
-        run("ALTER TABLE workload ENABLE TRIGGER USER", {})
         run("VACUUM ANALYZE", {})
 
 

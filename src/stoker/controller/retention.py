@@ -6,7 +6,7 @@ import logging
 from stoker.domain.clock import DAY_MS, HOUR_MS, Clock
 from stoker.domain.errors import StokerError
 from stoker.domain.settings import Settings
-from stoker.store import retention
+from stoker.store import retention, workload_counts
 from stoker.store.base import Store
 
 EVERY_SECONDS = 600
@@ -32,11 +32,13 @@ def horizons(settings: Settings, now: int) -> dict[str, int]:
 
 
 async def forget_once(store: Store, settings: Settings, clock: Clock) -> int:
-    """One round over every table; says how many rows went."""
+    """One round over every table; says how many rows went. Counts are folded in the same round."""
     gone = 0
     for table, before in horizons(settings, clock.now()).items():
         while deleted := await store.write(lambda tx, t=table, b=before: retention.forget(tx, t, b)):
             gone += deleted
+    while await store.write(workload_counts.fold):
+        pass
     return gone
 
 

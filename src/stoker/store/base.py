@@ -16,6 +16,9 @@ NO_PARAMS: Params = {}
 class Transaction(Protocol):
     """Statements with `:name` parameters, inside one transaction."""
 
+    lane: int
+    """Which connection this is, of those that write at the same time."""
+
     def all(self, sql: str, params: Params = NO_PARAMS) -> list[Row]:
         """Every row."""
         ...

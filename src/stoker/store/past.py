@@ -12,6 +12,7 @@ from stoker.domain.workload import Pod
 from stoker.store import pods, workloads
 from stoker.store.base import Transaction
 from stoker.store.pods import Allocation
+from stoker.store.workload_counts import move
 
 ADD_PHASE = """
 INSERT INTO phase_interval (workload_uid, version, phase, from_at, to_at)
@@ -40,6 +41,7 @@ def add(transaction: Transaction, lives: Sequence[Life], told_since: int) -> Non
     """Write these lives. The event stream only tells of what happened since `told_since`."""
     last = [life.changes[-1].workload for life in lives]
     transaction.many(workloads.ADD, [workloads.params(workload) for workload in last])
+    move(transaction, (), last)
     transaction.many(workloads.ADD_LABEL, [row for workload in last for row in workloads.label_rows(workload)])
     transaction.many(ADD_PHASE, [row for life in lives for row in _phases(life.changes)])
     said = [(at, row) for life in lives for at, row in _said(life.changes)]
@@ -56,6 +58,8 @@ def add(transaction: Transaction, lives: Sequence[Life], told_since: int) -> Non
             for each in life.held
         ],
     )
+    open_ones = {each.allocation.workload_uid for life in lives for each in life.held if each.to_at is None}
+    pods.add_up(transaction, open_ones)
 
 
 def _phases(changes: Sequence[Change]) -> Iterator[dict[str, object]]:

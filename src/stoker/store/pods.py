@@ -79,6 +79,25 @@ SET to_at = :at
 WHERE pod_uid = :pod_uid
   AND to_at IS NULL
 """
+HOLD = """
+INSERT INTO workload_use (workload_uid, cluster_id, allocated_milli)
+SELECT workload_uid, cluster_id, SUM(gpu_milli)
+FROM allocation
+WHERE workload_uid = :uid
+  AND to_at IS NULL
+GROUP BY workload_uid, cluster_id
+ON CONFLICT (workload_uid) DO UPDATE SET allocated_milli = excluded.allocated_milli
+"""  # index allocation_of_workload
+LET_GO = """
+DELETE FROM workload_use
+WHERE workload_uid = :uid
+  AND NOT EXISTS (
+      SELECT 1
+      FROM allocation
+      WHERE workload_uid = :uid
+        AND to_at IS NULL
+  )
+"""
 ALLOCATED = """
 SELECT DISTINCT pod_uid
 FROM allocation
@@ -187,15 +206,24 @@ def set_reason(transaction: Transaction, uids: Iterable[str], message: str) -> N
     transaction.many(REASON, [{"uid": uid, "message": message} for uid in uids])
 
 
-def release(transaction: Transaction, ended: Iterable[Pod]) -> None:
+def release(transaction: Transaction, ended: Collection[Pod]) -> None:
     """Pods that have ended take up no room any more."""
     rows = [{"uid": pod.uid, "pod_uid": pod.uid, "at": pod.ended_at, "devices": pod.devices} for pod in ended]
     transaction.many(RELEASE, rows)
     transaction.many(DEALLOCATE, [row for row in rows if row["devices"]])
+    add_up(transaction, {pod.workload_uid for pod in ended if pod.devices})
 
 
-def allocate(transaction: Transaction, cluster_id: str, allocations: Iterable[Allocation]) -> None:
+def allocate(transaction: Transaction, cluster_id: str, allocations: Collection[Allocation]) -> None:
     transaction.many(ALLOCATE, [{**structs.asdict(each), "cluster_id": cluster_id} for each in allocations])
+    add_up(transaction, {each.workload_uid for each in allocations})
+
+
+def add_up(transaction: Transaction, workload_uids: Iterable[str]) -> None:
+    """Keep how much each of these workloads, whose GPUs changed, holds now."""
+    rows = [{"uid": uid} for uid in sorted(workload_uids)]
+    transaction.many(HOLD, rows)
+    transaction.many(LET_GO, rows)
 
 
 def allocated(transaction: Transaction, uids: Collection[str]) -> set[str]:

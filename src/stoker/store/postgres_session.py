@@ -109,6 +109,7 @@ class PostgresTransaction:
 
     def __init__(self, connection: Connection) -> None:
         self._cursor = connection.cursor()
+        self.lane = connection.info.backend_pid
         self.failure: psycopg.Error | None = None
 
     def all(self, sql: str, params: Params = NO_PARAMS) -> list[Row]:

@@ -51,6 +51,8 @@ log = logging.getLogger("stoker.store")
 
 
 class SqliteTransaction:
+    lane = 0
+
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._execute = connection.execute
         self._executemany = connection.executemany

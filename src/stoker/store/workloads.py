@@ -11,6 +11,7 @@ from stoker.domain.lifecycle import Change
 from stoker.domain.workload import Condition, ConditionType, Kind, Phase, Spec, Workload
 from stoker.store.base import Row, Transaction
 from stoker.store.keys import by_keys
+from stoker.store.workload_counts import move
 
 COLUMNS = """
 workload.uid, workload.slug, workload.name, workload.description, workload.kind, workload.cluster_id,
@@ -241,6 +242,7 @@ def add(transaction: Transaction, change: Change) -> None:
     """A new workload with its labels, its first condition and its first phase."""
     workload = change.workload
     transaction.run(ADD, params(workload))
+    move(transaction, (), (workload,))
     transaction.many(ADD_LABEL, label_rows(workload))
     transaction.run(OPEN_PHASE, _phase(workload))
     _write_conditions(transaction, [(workload, change.conditions, "created")])
@@ -254,6 +256,7 @@ def apply(transaction: Transaction, before: Workload, change: Change) -> None:
 def apply_all(transaction: Transaction, changes: Sequence[tuple[Workload, Change]]) -> None:
     """The same for many, no two of them of one workload. Only what is different is written."""
     _replace(transaction, changes)
+    move(transaction, (before for before, _ in changes), (change.workload for _, change in changes))
     moved = [(before, change.workload) for before, change in changes if change.workload.phase is not before.phase]
     transaction.many(CLOSE_PHASE, [{"uid": after.uid, "at": after.phase_at} for _, after in moved])
     transaction.many(OPEN_PHASE, [_phase(after) for _, after in moved if not after.phase.ended])

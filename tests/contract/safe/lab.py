@@ -17,15 +17,16 @@ from typing import Any, Unpack
 from unittest import mock
 
 import httpx
+from msgspec import structs
 from starlette.types import Message, Scope
 from tests.api.lab import SAFE, How, Lab, StoppedClock
 from tests.contract.safe.promises import ENDED, Contract, check_detail
 
-from stoker.domain.lifecycle import Event, transition
+from stoker.domain.lifecycle import Change, Event, transition
 from stoker.domain.node import Device, Node
 from stoker.domain.resources import MILLI
 from stoker.domain.settings import LocalTrust, Settings
-from stoker.domain.workload import Pod, Workload
+from stoker.domain.workload import Phase, Pod, Workload
 from stoker.engines.local import engine as local_engine
 from stoker.server.build import installed
 from stoker.store import clusters, nodes, pods, workloads
@@ -135,6 +136,12 @@ class QueueLab(Lab):
                 workloads.apply(transaction, workload, step)
 
             self.run(self.installation.store.write(change))
+
+    def put_in(self, ref: str, phase: Phase) -> None:
+        """A phase, however a workload would come into it."""
+        before = self.inside(ref)
+        after = Change(structs.replace(before, phase=phase, version=before.version + 1), ())
+        self.run(self.installation.store.write(lambda tx: workloads.apply(tx, before, after)))
 
     def add_nodes(self, *found: Node) -> None:
         """Nodes of the cluster `local`, as an engine would report them."""

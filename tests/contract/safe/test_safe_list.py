@@ -46,8 +46,6 @@ WORDS = {
     Phase.TERMINATING: "Running",
     Phase.UNKNOWN: "Running",
 }
-SET_PHASE = "UPDATE workload SET phase = :phase WHERE slug = :ref"
-SET_DELETED = "UPDATE workload SET deleted_at = 1 WHERE slug = :ref"
 
 
 def _seconds(runtime: str) -> int:
@@ -311,11 +309,11 @@ def test_one_sees_the_workspaces_one_belongs_to(stock: Stock) -> None:
 def test_every_inner_phase_is_shown_by_the_word_of_the_table(stock: Stock, phase: Phase, word: str) -> None:
     lab = stock.lab
     ref = lab.submit("outsider", workspaceId="audio", displayName="phased")
-    lab.run(lab.installation.store.write(lambda tx: tx.run(SET_PHASE, {"phase": phase, "ref": ref})))
+    lab.put_in(ref, phase)
     assert lab.get(f"{SAFE}/{ref}", as_="admin").json()["phase"] == word
     for each in PHASES:
         assert [item["phase"] for item in lab.listed(workloadId=ref, phase=each)] == ([word] if each == word else [])
-    lab.run(lab.installation.store.write(lambda tx: tx.run(SET_DELETED, {"ref": ref})))
+    lab.delete(f"{SAFE}/{ref}", as_="admin")
     assert lab.listed(workloadId=ref) == []
 
 
