@@ -9,7 +9,7 @@ from stoker.domain.clock import HOUR_MS
 from stoker.domain.node import Node
 from stoker.domain.workload import Pod, PodPhase
 from stoker.engines.base import Changes, Everything, Observation, PodSeen
-from stoker.store import gpu_spans, nodes, pods, usage, workloads
+from stoker.store import gpu_spans, node_faults, nodes, pods, usage, workloads
 from stoker.store.base import Transaction
 
 
@@ -46,9 +46,13 @@ def record_rest(transaction: Transaction, cluster_id: str, report: Everything, a
 
 def record_nodes(transaction: Transaction, cluster_id: str, seen: Sequence[Node], at: int) -> None:
     """Write what nodes look like, and since when."""
-    if seen:
+
+    def write() -> None:
         nodes.put(transaction, cluster_id, seen, at)
         gpu_spans.observe(transaction, cluster_id, seen, at)
+
+    if seen:
+        node_faults.telling(transaction, cluster_id, {node.name for node in seen}, at, write)
 
 
 def record_pods(transaction: Transaction, cluster_id: str, seen: Sequence[PodSeen], at: int) -> set[str]:

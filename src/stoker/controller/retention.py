@@ -26,6 +26,7 @@ def horizons(settings: Settings, now: int) -> dict[str, int]:
         "sample_chunk": now - settings.sample_days * DAY_MS - HOUR_MS,
         "sample_segment": now - settings.sample_days * DAY_MS - HOUR_MS,
         "change": now - CHANGE_DAYS * DAY_MS,
+        "webhook_delivery": now - settings.webhook_days * DAY_MS,
         "idempotency": now - settings.idempotency_hours * HOUR_MS,
     }
     return kept | ({"audit": now - settings.audit_days * DAY_MS} if settings.audit_days else {})

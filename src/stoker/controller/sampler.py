@@ -8,7 +8,7 @@ the GPUs showed last is kept, marked as stale, for `KEPT_SECONDS`, and is then n
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from msgspec import structs
 
@@ -19,7 +19,7 @@ from stoker.domain.errors import StokerError
 from stoker.domain.live import Part, SourceState
 from stoker.domain.node import Node
 from stoker.domain.readings import GpuFault, Readings, Source
-from stoker.store import gpu_spans, holders, inventory_rows, live_views, nodes, samples
+from stoker.store import gpu_spans, holders, inventory_rows, live_views, node_faults, nodes, samples
 from stoker.store.base import Store, Transaction
 from stoker.store.holders import Holder
 from stoker.telemetry.view import LiveView
@@ -102,9 +102,15 @@ class Sampler:
     async def _note_faults(self, readings: Readings) -> None:
         """What GPUs say of themselves counts from the reading that said it."""
         if readings.faults != self._faults:
-            now = self._clock.now()
-            await self._store.write(lambda tx: gpu_spans.report(tx, self._cluster_id, readings.faults, now))
+            await self._store.write(lambda tx: self._report(tx, readings.faults))
             self._faults = readings.faults
+
+    def _report(self, transaction: Transaction, faults: Collection[GpuFault]) -> None:
+        cluster_id, now = self._cluster_id, self._clock.now()
+        named = {fault.node for fault in faults} | {node for node, *_ in gpu_spans.reported(transaction, cluster_id)}
+        node_faults.telling(
+            transaction, cluster_id, named, now, lambda: gpu_spans.report(transaction, cluster_id, faults, now)
+        )
 
     def _has_room(self) -> bool:
         """A disk that runs full is left to what matters more."""

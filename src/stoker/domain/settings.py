@@ -193,6 +193,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     snapshot_seconds: Annotated[
         int, Meta(ge=60, le=3600, description="How often it is written down who holds which GPUs.")
     ] = 300
+    webhook_private_targets: Annotated[
+        bool,
+        Meta(
+            description="Let webhooks go to private, loopback and other addresses that are not on the public internet, "
+            "and over plain HTTP."
+        ),
+    ] = False
+    webhook_days: Annotated[
+        int, Meta(ge=1, le=36_600, description="How long it is kept what was sent to webhooks, and what came of it.")
+    ] = 14
     audit_days: Annotated[
         int, Meta(ge=0, le=36_600, description="How long audit records are kept; 0 means for ever.")
     ] = 365

@@ -15,9 +15,11 @@ from stoker.controller.compaction import Compactor
 from stoker.controller.forever import forever
 from stoker.controller.lease import Lease, LeaseLostError
 from stoker.controller.news import News
+from stoker.controller.post import Post
 from stoker.controller.rollup import Rollup
 from stoker.controller.sampler import Sampler
 from stoker.controller.snapshots import Snapshots
+from stoker.controller.webhooks import LEASE, Courier
 from stoker.domain.clock import Clock
 from stoker.domain.errors import ErrorCode, StokerError
 from stoker.domain.identity import Cluster
@@ -30,6 +32,7 @@ from stoker.engines.base import Engine
 from stoker.engines.local.containment import ContainmentMode
 from stoker.engines.local.engine import LocalEngine
 from stoker.server.demo.open import Demo, open_demo
+from stoker.server.names import resolve
 from stoker.server.sources import local_source
 from stoker.services.first_start import LOCAL
 from stoker.store import clusters
@@ -73,6 +76,7 @@ class Fleet:
                 self._engines[cluster.id] = opened
                 lease = Lease(self._store, cluster.id, holder, self._clock, takeover=settings.local_takeover)
                 await stack.enter_async_context(working(self._drive(lease, opened, source, cluster.id)))
+            await stack.enter_async_context(working(self._tell(holder)))
             yield
 
     async def _opened(self, data_dir: Path) -> list[tuple[Cluster, Engine, Source]]:
@@ -124,6 +128,20 @@ class Fleet:
                     group.create_task(sampler.run())
                     for loop in self._loops(leased, cluster_id):
                         group.create_task(forever(loop, cluster_id))
+            except* LeaseLostError as lost:
+                log.warning("%s", _first(lost))
+
+    async def _tell(self, holder: str) -> None:
+        """Deliver events to webhooks whenever that is this server's to do."""
+        lease = Lease(self._store, LEASE, holder, self._clock, takeover=True)
+        while True:
+            leased = await lease.acquire()
+            post = Post(resolve, private=self._settings.webhook_private_targets)
+            courier = Courier(leased, self._clock, self._randomness, self._signal, post)
+            try:
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(lease.renew(leased))
+                    group.create_task(courier.run())
             except* LeaseLostError as lost:
                 log.warning("%s", _first(lost))
 

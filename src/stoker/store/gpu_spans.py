@@ -102,7 +102,7 @@ def report(transaction: Transaction, cluster_id: str, faults: Iterable[GpuFault]
     """These GPUs, and no others, say of themselves that they are faulty."""
     key = {"cluster_id": cluster_id, "state": SpanState.REPORTED, "at": at}
     wanted = {(fault.node, fault.device): fault.message for fault in faults}
-    known = {(row[0], row[1]): row[2] for row in transaction.all(REPORTED, {"cluster_id": cluster_id})}
+    known = {(node, device) for node, device, _ in reported(transaction, cluster_id)}
     transaction.many(
         END,
         [{**key, "node": node, "device": device} for node, device in known if (node, device) not in wanted],
@@ -116,6 +116,11 @@ def report(transaction: Transaction, cluster_id: str, faults: Iterable[GpuFault]
             if (node, device) not in known
         ],
     )
+
+
+def reported(transaction: Transaction, cluster_id: str) -> list[tuple[str, int, str]]:
+    """Node, GPU and words of everything that GPUs now say is wrong with them."""
+    return [(row[0], row[1], row[2]) for row in transaction.all(REPORTED, {"cluster_id": cluster_id})]
 
 
 def leave(transaction: Transaction, cluster_id: str, nodes: Iterable[str], at: int) -> None:

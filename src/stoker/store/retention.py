@@ -55,6 +55,16 @@ WHERE seq IN (
     WHERE at < :before
 )
 """,
+    "webhook_delivery": """
+DELETE FROM webhook_delivery
+WHERE number IN (
+    SELECT number
+    FROM webhook_delivery
+    WHERE state <> 'pending'
+      AND at < :before
+    LIMIT :limit
+)
+""",
     "idempotency": """
 DELETE FROM idempotency
 WHERE (user_id, key_sha256) IN (

@@ -9,6 +9,7 @@ from msgspec import Struct, structs
 
 from stoker.domain.lifecycle import Change
 from stoker.domain.workload import Condition, ConditionType, Kind, Phase, Spec, Workload
+from stoker.store import outbox
 from stoker.store.base import Row, Transaction
 from stoker.store.keys import by_keys
 from stoker.store.workload_counts import move
@@ -270,6 +271,7 @@ def apply_all(transaction: Transaction, changes: Sequence[tuple[Workload, Change
     many = [change.workload for _, change in changes if change.workload.version > FIRST_KEPT + LAST_KEPT]
     kept = [{"uid": each.uid, "first": FIRST_KEPT, "last": each.version - LAST_KEPT} for each in many]
     transaction.many(DROP_CONDITIONS, kept)
+    outbox.tell_changes(transaction, changes)
 
 
 def _replace(transaction: Transaction, changes: Sequence[tuple[Workload, Change]]) -> None:
