@@ -33,14 +33,19 @@ tls_cert = "/etc/stoker/cert.pem"
 tls_key = "/etc/stoker/key.pem"
 log_format = "json"
 trusted_proxies = ["10.0.0.0/8", "192.168.1.7/32"]
+
+[gpu_prices]
+"AMD Instinct MI300X" = 2.5
+"*" = 1.8
 ```
 
-In the environment, where a list has commas between its items:
+In the environment and in flags a list has commas between its items:
 
 ```sh
 export STOKER_PORT=8443
 export STOKER_LOG_FORMAT=json
 export STOKER_TRUSTED_PROXIES=10.0.0.0/8,192.168.1.7/32
+export STOKER_GPU_PRICES="AMD Instinct MI300X=2.5,*=1.8"
 ```
 
 A switch takes `true`, `yes`, `on` or `1`, and `false`, `no`, `off` or `0`. A path may begin with `~/`.

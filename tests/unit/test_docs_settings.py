@@ -23,12 +23,20 @@ def test_the_examples_of_the_page_are_settings_that_work() -> None:
     page = PAGES["docs/settings.md"]()
     [toml] = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     [shell] = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
-    environ = dict(re.findall(r"export (\w+)=(.*)", shell))
+    environ = {name: value.strip('"') for name, value in re.findall(r"export (\w+)=(.*)", shell)}
     from_file = resolve({}, {"HOME": "/home/ada"}, tomllib.loads(toml))
     from_environment = resolve({}, {"HOME": "/home/ada", **environ}, {})
     assert from_environment.warnings == ()
     assert from_environment.settings.port == from_file.settings.port == 8443
     assert from_environment.settings.trusted_proxies == from_file.settings.trusted_proxies
+    assert (
+        from_environment.settings.gpu_prices
+        == from_file.settings.gpu_prices
+        == {
+            "AMD Instinct MI300X": 2.5,
+            "*": 1.8,
+        }
+    )
 
 
 def test_a_bar_in_a_cell_does_not_break_the_table() -> None:

@@ -63,6 +63,8 @@ def warn(warnings: tuple[str, ...]) -> None:
 def _metavar(doc: SettingDoc) -> str:
     if "|" in doc.takes:
         return f"[{doc.takes}]"
+    if "=" in doc.takes:
+        return doc.takes.split()[0].upper()
     return "NUMBER" if "number" in doc.takes else doc.takes.split()[-1].upper()
 
 

@@ -190,6 +190,8 @@ def _raw(value: object) -> object:
             return "true" if plain else "false"
         case list():
             return cell(",".join(map(str, plain)))
+        case dict():
+            return cell(",".join(f"{name}={each}" for name, each in plain.items()))
         case str():
             return cell(plain)
         case _:
@@ -210,6 +212,8 @@ def _cell(row: Any, column: Column) -> str:
             text = f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%SZ}"
         case list() | tuple():
             text = ", ".join(map(str, value))
+        case dict():
+            text = ", ".join(f"{name}={each}" for name, each in value.items()) or "-"
         case _:
             text = str(value)
     return printable(text)

@@ -28,6 +28,7 @@ CLIENT_VARIABLES = frozenset(
 _METRIC_WORDS = ("prometheus_prefix", "prometheus_node_label")
 _SWITCH = {word: word in {"1", "true", "yes", "on"} for word in ("1", "true", "yes", "on", "0", "false", "no", "off")}
 _SHOWN_CHARACTERS = 80
+_HIGHEST_PRICE = 1_000_000
 
 
 class Resolved(msgspec.Struct, frozen=True):
@@ -98,13 +99,17 @@ def describe() -> list[SettingDoc]:
 
 def _spec(field: msgspec.structs.FieldInfo) -> _Spec:
     kind, meta = get_args(field.type)
-    return _Spec(field.name, kind, meta, field.default, *_words(kind, _bounds(meta)))
+    factory = field.default_factory
+    default = field.default if factory is msgspec.NODEFAULT else factory()
+    return _Spec(field.name, kind, meta, default, *_words(kind, _bounds(meta)))
 
 
 def _words(kind: Any, bounds: str) -> tuple[str, str, str]:
     """What a value is, what the docs say it takes, and what an error says to use."""
     if get_origin(kind) is tuple:
         return "a list of texts", "comma list", "texts with commas between them"
+    if get_origin(kind) is dict:
+        return "a table of numbers", "name=number list", 'numbers by name, such as "H100=2.5,*=1"'
     if kind is bool:
         return "a switch", "true|false", "true or false"
     if kind is int:
@@ -161,6 +166,9 @@ def _from_text(kind: Any, text: str) -> object:
     word = text.strip()
     if get_origin(kind) is tuple:
         return [part.strip() for part in text.split(",") if part.strip()]
+    if get_origin(kind) is dict:
+        pairs = [part.rpartition("=") for part in text.split(",") if part.strip()]
+        return {name.strip(): float(number) for name, _, number in pairs}
     if kind is bool:
         return _SWITCH.get(word.lower(), text)
     if kind is int:
@@ -201,6 +209,10 @@ def _check(settings: Settings, origins: Mapping[str, str]) -> None:
         if not re.fullmatch("([a-zA-Z_][a-zA-Z0-9_]*)?", word):
             problem = "cannot be part of a metric. Use letters, digits and _, and no digit first."
             raise _wrong(name, origins[name], word, problem)
+    for model, price in settings.gpu_prices.items():
+        if not model or not 0 <= price <= _HIGHEST_PRICE:
+            problem = f"is no price of a model. Use a model's name and a number from 0 to {_HIGHEST_PRICE:,}."
+            raise _wrong("gpu_prices", origins["gpu_prices"], {model: price}, problem)
     for proxy in settings.trusted_proxies:
         try:
             ipaddress.ip_network(proxy)
@@ -252,5 +264,7 @@ def _as_text(value: object) -> str:
             return f"{value:g}"
         case tuple():
             return ",".join(map(str, value))
+        case dict():
+            return ",".join(f"{name}={number:g}" for name, number in value.items())
         case _:
             return str(value)

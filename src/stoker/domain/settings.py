@@ -186,6 +186,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     idle_threshold: Annotated[
         float, Meta(ge=0, le=100, description="A GPU whose utilisation, in percent, is not above this is idle.")
     ] = 1.0
+    gpu_prices: Annotated[
+        dict[str, float],
+        Meta(description="What an hour of a GPU costs, by model; `*` is for all other models."),
+    ] = {}
+    currency: Annotated[
+        str, Meta(max_length=12, description="Word or sign beside costs; empty means that they are plain numbers.")
+    ] = ""
     sample_seconds: Annotated[
         int, Meta(ge=1, le=3600, description="How often the hardware is read, in step with the clock.")
     ] = 15

@@ -113,6 +113,33 @@ def test_the_file_writes_lists_and_numbers_as_toml_does() -> None:
     assert settings.request_timeout_seconds == 5.0
 
 
+@pytest.mark.parametrize(
+    ("environ", "toml"),
+    [
+        ({"STOKER_GPU_PRICES": " H100 80GB = 2.50 ,*=1,"}, {}),
+        ({}, {"gpu_prices": {"H100 80GB": 2.5, "*": 1}}),
+    ],
+)
+def test_prices_are_a_table_or_a_list_of_names_and_numbers(environ: dict[str, str], toml: dict[str, object]) -> None:
+    assert settled(environ=environ, toml=toml).settings.gpu_prices == {"H100 80GB": 2.5, "*": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("H100", "is not a table of numbers."),
+        ("H100=much", 'is not a table of numbers. Use numbers by name, such as "H100=2.5,*=1".'),
+        ("H100=-1", '{"H100": -1.0} is no price of a model.'),
+        ("H100=nan", "is no price of a model."),
+        ("=2", "is no price of a model. Use a model's name and a number from 0 to 1,000,000."),
+    ],
+)
+def test_what_is_no_price_is_refused(text: str, problem: str) -> None:
+    message = refused(environ={"STOKER_GPU_PRICES": text})
+    assert message.startswith("gpu_prices (env STOKER_GPU_PRICES): ")
+    assert problem in message
+
+
 def test_an_empty_variable_is_an_empty_value() -> None:
     environ = {"STOKER_DATABASE": "", "STOKER_TRUSTED_PROXIES": ""}
     settings = settled(None, environ, {"database": "postgresql://db/x", "trusted_proxies": ["::1"]}).settings
