@@ -91,7 +91,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     result: Any
     status: int
     media_type: str
-    also: str
+    also: tuple[str, ...]
     example: Any
     body_example: Any
     errors: tuple[ErrorCode, ...]
@@ -124,7 +124,7 @@ def endpoint(
     result: Any = None,
     status: int = 200,
     media_type: str = "application/json",
-    also: str = "",
+    also: tuple[str, ...] = (),
     example: Any = None,
     body_example: Any = None,
     errors: tuple[ErrorCode, ...] = (),
@@ -136,7 +136,7 @@ def endpoint(
     """Make the function below a row of the table.
 
     `creates` lets it take an Idempotency-Key; `partly` is what it says when only some of many could be done;
-    `result` is given where the function makes the response itself; `also` is another form that it may have;
+    `result` is given where the function makes the response itself; `also` are other forms that it may have;
     `form` takes the body as a web form, a dictionary of texts; `failure` is how it words errors of its own.
     """
 

@@ -96,8 +96,7 @@ def _responses(endpoint: Endpoint, components: dict[str, Any]) -> dict[str, Any]
     success: dict[str, Any] = {"description": http.HTTPStatus(endpoint.status).phrase, "headers": _TRACE}
     if endpoint.status != 204:
         success["content"] = {endpoint.media_type: _success_content(endpoint, components)}
-        if endpoint.also:
-            success["content"][endpoint.also] = {"schema": {"type": "string"}}
+        success["content"] |= {form: {"schema": {"type": "string"}} for form in endpoint.also}
     responses = {str(endpoint.status): success}
     failure = endpoint.family.failure_type
     if endpoint.failure is not None:

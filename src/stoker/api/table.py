@@ -18,6 +18,7 @@ from stoker.api.native import (
     users,
     workspaces,
 )
+from stoker.api.native import usage as native_usage
 from stoker.api.native import workloads as native_workloads
 from stoker.api.runai import actions, events, organisation, places, properties, submit, telemetry, token
 from stoker.api.runai import metrics as runai_metrics
@@ -40,6 +41,7 @@ ENDPOINTS: list[Endpoint] = endpoints_of(
         explain,
         fleet,
         measurements,
+        native_usage,
         sessions,
         users,
         departments,

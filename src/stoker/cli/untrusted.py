@@ -6,6 +6,8 @@ the cursor, no title, no clipboard. In a pipe it stays as it was printed.
 
 import re
 
+from stoker.domain.spreadsheet import defused
+
 REPLACEMENT = "�"
 _RESET = "\x1b[0m"
 
@@ -19,7 +21,6 @@ _COLOUR_OR_CONTROL = re.compile(
     r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?"  # a title, a clipboard, a device: up to its end
     rf"|[\x00-\x08\x0a-\x1f{_BEYOND_ASCII}]"
 )
-_FORMULA = re.compile(r"[=+\-@\t\r]")
 
 
 def printable(text: str) -> str:
@@ -40,8 +41,8 @@ def log_line(text: str) -> str:
 
 
 def cell(text: str) -> str:
-    """A cell of a CSV file: a spreadsheet computes what begins with = + - or @, so that gets a ' before it."""
-    return paragraph(f"'{text}" if _FORMULA.match(text) else text)
+    """A cell of a CSV file."""
+    return paragraph(defused(text))
 
 
 def json_text(encoded: str) -> str:

@@ -113,6 +113,7 @@ class Action(StrEnum):
     WORKLOAD_DELETE = "workload.delete"
     WORKLOAD_EXEC = "workload.exec"
     TRAINING_REPORT = "training.report"
+    USAGE_READ = "usage.read"
 
 
 RULES: Mapping[Action, Rule] = {
@@ -162,6 +163,7 @@ RULES: Mapping[Action, Rule] = {
     Action.WORKLOAD_DELETE: Rule(Who.KEEPER, _WORKLOADS),
     Action.WORKLOAD_EXEC: Rule(Who.KEEPER, _WORKLOADS),
     Action.TRAINING_REPORT: Rule(Who.KEEPER, _WORKLOADS),
+    Action.USAGE_READ: Rule(Who.SIGNED_IN, _READ),
 }
 
 _LEAST = {Who.VIEWER: MemberRole.VIEWER, Who.MEMBER: MemberRole.MEMBER, Who.MANAGER: MemberRole.MANAGER}

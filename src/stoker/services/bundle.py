@@ -24,6 +24,7 @@ from stoker.services.measurements import Measurements
 from stoker.services.monitoring import Monitoring
 from stoker.services.passwords import Passwords
 from stoker.services.pods import Pods
+from stoker.services.reports import Reports
 from stoker.services.summary import Summary
 from stoker.services.totals import Totals
 from stoker.services.trail import Trail
@@ -61,6 +62,7 @@ class Services(Struct, frozen=True):
     training: Training
     measurements: Measurements
     usage: Usage
+    reports: Reports
 
 
 def build_services(context: Context, reach: Reach, series: Series) -> Services:
@@ -93,4 +95,5 @@ def build_services(context: Context, reach: Reach, series: Series) -> Services:
         training=training,
         measurements=Measurements(context, series, training),
         usage=Usage(context),
+        reports=Reports(context),
     )

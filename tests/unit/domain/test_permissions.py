@@ -59,6 +59,7 @@ TABLE = {
     "workload.delete": (KEEPER, WORK),
     "workload.exec": (KEEPER, WORK),
     "training.report": (KEEPER, WORK),
+    "usage.read": (SIGNED_IN, ALL),
 }
 OF_ANOTHER = Target(workspace_id=VISION, owner_id="another")
 OF_ONESELF = Target(workspace_id=VISION, owner_id="oneself")

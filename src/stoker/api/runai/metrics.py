@@ -5,10 +5,10 @@ from typing import Annotated, Literal, get_args
 from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.responses import Response
 
+from stoker.api.csv_text import CSV, csv_response, wants_csv
 from stoker.api.endpoint import Call, endpoint
 from stoker.api.families import RUNAI, STATUS, encode
 from stoker.api.params import Params
-from stoker.api.runai.csv_text import CSV, csv_response, wants_csv
 from stoker.api.runai.filters import with_plus
 from stoker.api.runai.translate import number_text
 from stoker.api.runai.workloads import WORKLOADS
@@ -112,7 +112,7 @@ class Metrics(Struct, frozen=True):
     params=MetricsParams,
     result=Metrics,
     partly=Metrics,
-    also=CSV,
+    also=(CSV,),
     errors=(ErrorCode.NOT_FOUND, ErrorCode.BACKEND_DOWN),
 )
 async def read_runai_metrics(call: Call[MetricsParams]) -> Metrics | Response:

@@ -5,10 +5,10 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.responses import Response
 
+from stoker.api.csv_text import CSV, csv_response, wants_csv
 from stoker.api.endpoint import Call, endpoint
 from stoker.api.families import RUNAI
 from stoker.api.params import Params
-from stoker.api.runai.csv_text import CSV, csv_response, wants_csv
 from stoker.api.runai.translate import number_text
 from stoker.api.runai.workloads import WORKLOADS
 from stoker.domain.clock import rfc3339
@@ -79,7 +79,7 @@ class Telemetry(Struct, frozen=True):
     action=Action.WORKLOAD_LIST,
     params=TelemetryParams,
     result=Telemetry,
-    also=CSV,
+    also=(CSV,),
     errors=(ErrorCode.NOT_FOUND,),
 )
 async def read_runai_telemetry(call: Call[TelemetryParams]) -> Telemetry | Response:

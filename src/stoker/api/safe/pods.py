@@ -61,7 +61,7 @@ class ContainersAnswer(Struct, frozen=True):
     action=Action.WORKLOAD_READ,
     params=LogParams,
     result=LogAnswer,
-    also=EVENT_STREAM,
+    also=(EVENT_STREAM,),
 )
 async def read_logs(call: Call[LogParams]) -> Stream:
     """What a pod printed; kept after it has ended. With `follow` each line is one event."""

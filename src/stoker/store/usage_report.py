@@ -1,0 +1,181 @@
+"""The ledger added up by the database: by whatever is asked for, over any hours, a page of it with the exact total.
+
+The primary key of the ledger finds the hours of a cluster, `ledger_of_workspace` those of a workspace. What comes back
+is as long as the page, however long the range is.
+"""
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from msgspec import Struct
+
+from stoker.domain.clock import HOUR_MS
+from stoker.domain.listing import Listing, Window
+from stoker.domain.report import Amounts, Group, UsageBy, UsageQuery
+from stoker.store.base import Params, Row, Transaction
+from stoker.store.keys import by_keys
+from stoker.store.listing import where
+
+ACCOUNTS = {
+    "busy": "busy",
+    "idle": "idle",
+    "starting": "starting",
+    "unmeasured": "unmeasured",
+    "lost": "CASE WHEN payer = '' THEN 0 ELSE faulty END",
+    "free": "free",
+    "faulty": "faulty",
+}
+SUMS = ", ".join(f"CAST(SUM({amount}) AS BIGINT) AS {name}" for name, amount in ACCOUNTS.items())
+SUMS_AGAIN = ", ".join(f"CAST(SUM({name}) AS BIGINT) AS {name}" for name in ACCOUNTS)
+SORTS = {"allocated": "busy + idle + starting + unmeasured + lost", "busy": "busy", "idle": "idle"}
+KEYS = {
+    UsageBy.CLUSTER: "cluster_id",
+    UsageBy.WORKSPACE: "workspace_id",
+    UsageBy.NAMESPACE: "namespace",
+    UsageBy.USER: "user_id",
+    UsageBy.WORKLOAD: "payer",
+    UsageBy.MODEL: "model",
+}
+SHARES = "SELECT {key} AS key, model, {sums} FROM ledger {condition} GROUP BY {key}, model"
+LABEL_SHARES = """
+SELECT COALESCE(workload_label.value, '') AS key, held.model, {sums_again}
+FROM (SELECT payer, model, {sums} FROM ledger {condition} GROUP BY payer, model) AS held
+LEFT JOIN workload_label ON workload_label.workload_uid = held.payer
+    AND workload_label.kind = 'label'
+    AND workload_label.key = :label
+GROUP BY COALESCE(workload_label.value, ''), held.model
+"""
+PAGE = """
+WITH share AS ({shares}),
+whole AS (
+    SELECT key, CAST(SUM({sort}) AS BIGINT) AS place, COUNT(*) OVER () AS total
+    FROM share
+    GROUP BY key
+    ORDER BY place {way}, key
+    LIMIT :limit
+    OFFSET :offset
+)
+SELECT whole.total, share.key, share.model, {names}
+FROM whole
+JOIN share ON share.key = whole.key
+ORDER BY whole.place {way}, whole.key, share.model
+"""
+COUNT = "SELECT COUNT(*) FROM (SELECT key FROM ({shares}) AS share GROUP BY key) AS whole"
+TOTALS = f"SELECT model, {SUMS} FROM ledger {{condition}} GROUP BY model ORDER BY model"
+NOT_CLOSED = """
+SELECT MIN(hour_at)
+FROM usage_hour
+WHERE cluster_id = :cluster_id
+  AND due > 0
+  AND closed_at IS NULL
+"""
+LAST = "SELECT MAX(hour_at) FROM usage_hour WHERE cluster_id = :cluster_id"
+WORKSPACES = "SELECT id, name FROM workspace WHERE id IN (:keys)"
+USERS = "SELECT id, name FROM account WHERE id IN (:keys)"
+FORMER_USERS = """
+SELECT user_id, MIN(user_name)
+FROM workload
+WHERE user_id IN (:keys)
+  AND deleted_at IS NULL
+GROUP BY user_id
+"""
+WORKLOADS = """
+SELECT workload.uid, workload.slug, workload.workspace_id, COALESCE(workspace.name, ''), workload.user_name,
+       cluster.name
+FROM workload
+JOIN cluster ON cluster.id = workload.cluster_id
+LEFT JOIN workspace ON workspace.id = workload.workspace_id
+WHERE workload.uid IN (:keys)
+"""
+
+
+class PaidFor(Struct, frozen=True):
+    """Whose a workload is."""
+
+    uid: str
+    slug: str
+    workspace_id: int
+    workspace: str
+    user: str
+    cluster: str
+
+
+def page(transaction: Transaction, query: UsageQuery, window: Window) -> Listing[Group]:
+    """Some rows in the order that is asked for; what is equal is ordered by key."""
+    shares, params = _shares(query), _params(query)
+    sql = PAGE.format(
+        shares=shares,
+        sort=SORTS[query.sort],
+        way="DESC" if query.descending else "ASC",
+        names=", ".join(f"share.{name}" for name in ACCOUNTS),
+    )
+    rows = transaction.all(sql, {**params, "limit": window.limit, "offset": window.offset})
+    if rows:
+        return Listing(_groups(row[1:] for row in rows), rows[0][0])
+    counted = transaction.one(COUNT.format(shares=shares), params) if window.offset else None
+    return Listing([], counted[0] if counted else 0)
+
+
+def totals(transaction: Transaction, query: UsageQuery) -> dict[str, Amounts]:
+    """Everything that is asked for, by model; with what nobody held where all may be seen."""
+    sql = TOTALS.format(condition=_condition(query, held_only=query.workspace_ids is not None))
+    return {row[0]: Amounts(*row[1:]) for row in transaction.all(sql, _params(query))}
+
+
+def through(transaction: Transaction, cluster_id: str) -> int | None:
+    """The end of the last hour up to which all are closed; None for a cluster that never had GPUs."""
+    [first_open] = transaction.one(NOT_CLOSED, {"cluster_id": cluster_id}) or (None,)
+    [last] = transaction.one(LAST, {"cluster_id": cluster_id}) or (None,)
+    if first_open is not None:
+        return first_open
+    return None if last is None else last + HOUR_MS
+
+
+def workspace_names(transaction: Transaction, ids: Collection[int]) -> dict[str, str]:
+    return {str(number): name for number, name in by_keys(transaction, WORKSPACES, ids)}
+
+
+def user_names(transaction: Transaction, ids: Collection[str]) -> dict[str, str]:
+    """By id; of those that are gone, as their workloads remember them."""
+    known: dict[str, str] = dict(by_keys(transaction, USERS, ids))
+    former: dict[str, str] = dict(by_keys(transaction, FORMER_USERS, set(ids) - known.keys()))
+    return former | known
+
+
+def workloads(transaction: Transaction, uids: Collection[str]) -> dict[str, PaidFor]:
+    return {row[0]: PaidFor(*row) for row in by_keys(transaction, WORKLOADS, uids)}
+
+
+def _shares(query: UsageQuery) -> str:
+    condition = _condition(query, held_only=not query.whole)
+    if query.by is UsageBy.LABEL:
+        return LABEL_SHARES.format(sums=SUMS, sums_again=SUMS_AGAIN, condition=condition)
+    return SHARES.format(key=KEYS[query.by], sums=SUMS, condition=condition)
+
+
+def _condition(query: UsageQuery, *, held_only: bool) -> str:
+    return where(
+        f"cluster_id IN ({_names('cluster', query.cluster_ids)})",
+        "hour_at >= :from_at",
+        "hour_at < :to_at",
+        None if query.workspace_ids is None else f"workspace_id IN ({_names('workspace', query.workspace_ids)})",
+        "payer <> ''" if held_only else None,
+    )
+
+
+def _params(query: UsageQuery) -> Params:
+    params: dict[str, Any] = {"from_at": query.from_at, "to_at": query.to_at, "label": query.label}
+    params |= {f"cluster_{number}": each for number, each in enumerate(query.cluster_ids)}
+    return params | {f"workspace_{number}": each for number, each in enumerate(query.workspace_ids or ())}
+
+
+def _names(stem: str, values: Collection[object]) -> str:
+    """Their parameters; none at all finds nothing."""
+    return ", ".join(f":{stem}_{number}" for number in range(len(values))) or "NULL"
+
+
+def _groups(rows: Iterable[Row]) -> list[Group]:
+    found: dict[str, dict[str, Amounts]] = {}
+    for key, model, *amounts in rows:
+        found.setdefault(str(key), {})[model] = Amounts(*amounts)
+    return [Group(key, models) for key, models in found.items()]
