@@ -25,7 +25,6 @@ MIB = 1 << 20
 
 Columns = Mapping[Metric, NDArray[np.floating]]
 """For each metric an array [gpu, tick], or [gpu] for one tick; NaN where there is no reading."""
-Rows = slice | NDArray[np.integer]
 
 
 class Scale(Struct, frozen=True):
@@ -74,11 +73,9 @@ def encode_chunk(values: Columns) -> bytes:
     return pack({metric: to_whole(metric, array) for metric, array in values.items()})
 
 
-def decode_chunk(
-    data: bytes, metrics: Iterable[Metric] = tuple(Metric), rows: Rows = slice(None)
-) -> dict[Metric, NDArray[np.floating]]:
-    """Arrays [gpu, tick] of these GPUs of the chunk."""
-    return {metric: to_real(metric, array) for metric, array in unpack(data, metrics, rows).items()}
+def decode_chunk(data: bytes) -> dict[Metric, NDArray[np.floating]]:
+    """Arrays [gpu, tick]."""
+    return {metric: to_real(metric, array) for metric, array in unpack(data).items()}
 
 
 def encode_hour(ats: NDArray[np.int64], values: Columns) -> Packed:
@@ -89,13 +86,6 @@ def encode_hour(ats: NDArray[np.int64], values: Columns) -> Packed:
 def pack_hour(ats: NDArray[np.int64], steps: Mapping[Metric, NDArray[np.signedinteger]]) -> Packed:
     """The same of whole numbers."""
     return Packed(len(ats), encode_times(ats), CHUNK_GPUS, _cut(steps, CHUNK_GPUS))
-
-
-def decode_ticks(
-    stripes: Sequence[bytes], metrics: Iterable[Metric] = tuple(Metric), rows: Rows = slice(None)
-) -> dict[Metric, NDArray[np.floating]]:
-    """The same stripe at several moments, as arrays [gpu, tick] of these GPUs."""
-    return {metric: to_real(metric, array) for metric, array in unpack_ticks(stripes, metrics, rows).items()}
 
 
 def join_ticks(first_gpu: int, stripes: Sequence[bytes]) -> list[Chunk]:
@@ -138,28 +128,24 @@ def pack(steps: Mapping[Metric, NDArray[np.signedinteger]]) -> bytes:
     )
 
 
-def unpack(
-    data: bytes, metrics: Iterable[Metric] = tuple(Metric), rows: Rows = slice(None)
-) -> dict[Metric, NDArray[np.signedinteger]]:
-    """Arrays [gpu, tick] of whole numbers of these GPUs."""
+def unpack(data: bytes, metrics: Iterable[Metric] = tuple(Metric)) -> dict[Metric, NDArray[np.signedinteger]]:
+    """Arrays [gpu, tick] of whole numbers."""
     frames = _decoder.decode(data)
     shape = (frames.gpus, frames.ticks)
     found: dict[Metric, NDArray[np.signedinteger]] = {}
     for metric in metrics:
         planes = _planes([frames], metric, shape)[0]
-        found[metric] = np.cumsum(_whole(planes[:, rows], metric), axis=1, dtype=SCALES[metric].whole)
+        found[metric] = np.cumsum(_whole(planes, metric), axis=1, dtype=SCALES[metric].whole)
     return found
 
 
 def unpack_ticks(
-    stripes: Sequence[bytes], metrics: Iterable[Metric] = tuple(Metric), rows: Rows = slice(None)
+    stripes: Sequence[bytes], metrics: Iterable[Metric] = tuple(Metric)
 ) -> dict[Metric, NDArray[np.signedinteger]]:
     """Arrays [gpu, tick] of whole numbers, all stripes at once: there is one for every tick of an hour."""
     every = [_decoder.decode(data) for data in stripes]
     shape = (every[0].gpus, 1)
-    return {
-        metric: _whole(np.moveaxis(_planes(every, metric, shape)[:, :, rows, 0], 0, -1), metric) for metric in metrics
-    }
+    return {metric: _whole(np.moveaxis(_planes(every, metric, shape)[..., 0], 0, -1), metric) for metric in metrics}
 
 
 def _planes(every: Sequence[_Frames], metric: Metric, shape: tuple[int, int]) -> NDArray[np.uint8]:

@@ -58,7 +58,7 @@ class Unpacked:
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most_bytes = most_bytes
-        self._bytes = 0
+        self.size = 0
         self._kept: OrderedDict[Hashable, Steps] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -110,6 +110,6 @@ class Unpacked:
         with self._lock:
             before = self._kept.pop(key, None)
             self._kept[key] = steps
-            self._bytes += steps.size - (before.size if before else 0)
-            while self._bytes > self._most_bytes:
-                self._bytes -= self._kept.popitem(last=False)[1].size
+            self.size += steps.size - (before.size if before else 0)
+            while self.size > self._most_bytes:
+                self.size -= self._kept.popitem(last=False)[1].size

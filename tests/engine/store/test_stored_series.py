@@ -12,6 +12,7 @@ from stoker.store.base import Store
 from stoker.telemetry import roster
 from stoker.telemetry.chunks import encode_hour, encode_tick
 from stoker.telemetry.stored import StoredSeries
+from stoker.telemetry.unpacked import Unpacked
 
 HOUR = 3_600_000
 GIB = 1 << 30
@@ -81,3 +82,45 @@ def test_nothing_held_and_nothing_kept_is_no_line(store: Store, loop_run: LoopRu
     assert loop_run(series.gpus("c", held, [Metric.POWER], span)) == {Metric.POWER: []}
     add_hour(store, loop_run, add_roster(store, loop_run, fleet(1)), 8, [0])
     assert loop_run(series.gpus("c", [Holding("gone", 0, 0, None)], [Metric.POWER], span)) == {Metric.POWER: []}
+
+
+def test_what_was_read_once_is_read_again_with_what_came_since(store: Store, loop_run: LoopRun) -> None:
+    series, number = StoredSeries(store), add_roster(store, loop_run, fleet(2))
+
+    def tick(at: int, power: float) -> None:
+        said = encode_tick({Metric.POWER: np.full(16, power)})
+        loop_run(store.write(lambda tx: samples.add_tick(tx, "c", at, number, said)))
+
+    def points(from_at: int = 0) -> list[tuple[float, int]]:
+        span = Range(from_at, 120_000, 15_000)
+        lines = loop_run(series.gpus("c", [Holding("n001", 2, 0, None)], [Metric.POWER], span))[Metric.POWER]
+        return [point for line in lines for point in line.points]
+
+    tick(15_000, 1.0)
+    tick(60_000, 4.0)
+    assert points() == [(1.0, 15_000), (4.0, 60_000)]
+    tick(75_000, 5.0)
+    tick(30_000, 2.0)  # late
+    assert points() == [(1.0, 15_000), (2.0, 30_000), (4.0, 60_000), (5.0, 75_000)]
+    assert points(60_000) == [(4.0, 60_000), (5.0, 75_000)]
+    loop_run(store.write(lambda tx: samples.drop_ticks(tx, "c", [15_000, 30_000])))
+    assert points() == [(4.0, 60_000), (5.0, 75_000)], "what no longer counts is not shown"
+
+
+def test_what_is_kept_unpacked_has_a_bound(store: Store, loop_run: LoopRun) -> None:
+    number = add_roster(store, loop_run, fleet(200))
+    for hour in range(4):
+        add_hour(store, loop_run, number, 1600, [hour * HOUR + 15_000 * tick for tick in range(8)])
+    one = 8 * 8 + 128 * 8 * 12
+    kept = Unpacked(most_bytes=3 * one)
+
+    def read(tx: samples.Transaction) -> int:
+        for segment in samples.segments(tx, "c", 0, 4 * HOUR):
+            for first in range(0, 1600, 128):
+                steps = kept.chunk(tx, segment, first)
+                assert steps is not None
+                assert steps.metrics[Metric.POWER][0, 0] == first * 10
+                assert kept.size <= 3 * one
+        return kept.size
+
+    assert loop_run(store.read(read)) > 0
