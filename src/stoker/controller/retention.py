@@ -25,6 +25,7 @@ def horizons(settings: Settings, now: int) -> dict[str, int]:
         "training_chunk": now - settings.training_days * DAY_MS,
         "sample_chunk": now - settings.sample_days * DAY_MS - HOUR_MS,
         "sample_segment": now - settings.sample_days * DAY_MS - HOUR_MS,
+        "pod_hour": now - settings.sample_days * DAY_MS - HOUR_MS,
         "change": now - CHANGE_DAYS * DAY_MS,
         "webhook_delivery": now - settings.webhook_days * DAY_MS,
         "idempotency": now - settings.idempotency_hours * HOUR_MS,

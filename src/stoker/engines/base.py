@@ -5,7 +5,7 @@ any time with the same arguments, also after a crash of Stoker or of the engine.
 the truth: pods that run are adopted, and pods that nobody here asked for are reported too.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -85,6 +85,14 @@ class PodSeen(Struct, frozen=True):
     ended_at: int | None = None
 
 
+class Serving(Struct, frozen=True):
+    """A pod that is up and listens on a TCP port of its own, and where that is."""
+
+    pod_uid: str
+    workload_uid: str
+    address: str
+
+
 class Everything(Struct, frozen=True):
     """All that there is: first, and again after every gap. A pod that is not in it is gone."""
 
@@ -140,6 +148,10 @@ class Engine(Protocol):
 
     async def service_address(self, workload_uid: str) -> str:
         """Where the workload's service answers now, as `host:port`; empty while it does not."""
+        ...
+
+    def serving(self) -> Sequence[Serving]:
+        """The pods behind services that can be spoken to from here, each at an address that is its own."""
         ...
 
     async def shells(self, pod_uid: str) -> list[str]:

@@ -13,8 +13,10 @@ from stoker.cli.credentials import credentials_file
 from stoker.controller.cluster import ClusterController
 from stoker.controller.compaction import Compactor
 from stoker.controller.forever import forever
+from stoker.controller.inference import InferenceCollector
 from stoker.controller.lease import Lease, LeaseLostError
 from stoker.controller.news import News
+from stoker.controller.pod_hours import PodHours
 from stoker.controller.post import Post
 from stoker.controller.rollup import Rollup
 from stoker.controller.sampler import Sampler
@@ -126,7 +128,7 @@ class Fleet:
                     group.create_task(lease.renew(leased))
                     group.create_task(controller.run())
                     group.create_task(sampler.run())
-                    for loop in self._loops(leased, cluster_id):
+                    for loop in self._loops(leased, engine, cluster_id):
                         group.create_task(forever(loop, cluster_id))
             except* LeaseLostError as lost:
                 log.warning("%s", _first(lost))
@@ -145,12 +147,14 @@ class Fleet:
             except* LeaseLostError as lost:
                 log.warning("%s", _first(lost))
 
-    def _loops(self, store: Store, cluster_id: str) -> list[Callable[[], Coroutine[Any, Any, None]]]:
+    def _loops(self, store: Store, engine: Engine, cluster_id: str) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         settings = self._settings
         compactor = Compactor(store, cluster_id, self._clock)
         rollup = Rollup(store, cluster_id, self._clock, settings.idle_threshold)
         snapshots = Snapshots(store, cluster_id, self._clock, settings.snapshot_seconds)
-        return [compactor.run, rollup.run, snapshots.run]
+        inference = InferenceCollector(store, engine, cluster_id, self._clock, settings.sample_seconds)
+        hours = PodHours(store, cluster_id, self._clock)
+        return [compactor.run, hours.run, rollup.run, snapshots.run, inference.run]
 
     async def tail(self, cluster_id: str, pod_uid: str, position: int, limit: int) -> list[LogLine]:
         engine = self._engines.get(cluster_id)

@@ -1,4 +1,5 @@
-"""What a workload asked for, held and used over a range: so many samples, each the last moment of an equal part."""
+"""What a workload, or one pod of it, asked for, held, used and served over a range: so many samples, each the last
+moment of an equal part."""
 
 import asyncio
 from collections import defaultdict
@@ -7,14 +8,17 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from stoker.domain.clock import MINUTE_MS
 from stoker.domain.errors import StokerError, bad_request, not_found
 from stoker.domain.permissions import Action, Actor, Target
+from stoker.domain.pod_samples import HISTOGRAMS, PodMetric
 from stoker.domain.readings import Metric
 from stoker.domain.resources import MILLI
 from stoker.domain.series import GpuLine, Holding, Point, Range, Series
 from stoker.domain.workload import Pod, Workload
 from stoker.services.context import Context, authorise
-from stoker.store import inventory_rows, monitoring, nodes, pods, workloads
+from stoker.services.pod_parts import Histogram, PodParts
+from stoker.store import inventory_rows, monitoring, nodes, pod_samples, pods, workloads
 from stoker.store.base import Transaction
 from stoker.store.inventory_rows import HeldSpan
 
@@ -24,32 +28,63 @@ class Measure(StrEnum):
     GPU_MEMORY_USED = "gpu_memory_used"
     GPU_MEMORY_REQUESTED = "gpu_memory_requested"
     GPU_ALLOCATED = "gpu_allocated"
+    CPU_USED = "cpu_used"
     CPU_REQUESTED = "cpu_requested"
+    MEMORY_USED = "memory_used"
     MEMORY_REQUESTED = "memory_requested"
     PODS = "pods"
     RUNNING_PODS = "running_pods"
+    REQUESTS_RUNNING = "requests_running"
+    REQUESTS_WAITING = "requests_waiting"
+    REQUESTS_MOST = "requests_most"
+    REQUESTS_SUCCEEDED = "requests_succeeded"
+    REQUESTS_FAILED = "requests_failed"
+    CACHE_USED = "cache_used"
+    THROUGHPUT = "throughput"
+    LATENCY = "latency"
+    LATENCIES = "latencies"
+    FIRST_TOKENS = "first_tokens"
 
 
-READ = {Measure.GPU_UTILIZATION: Metric.UTILIZATION, Measure.GPU_MEMORY_USED: Metric.MEMORY_USED}
-"""What comes from readings, and from which; the rest is known without."""
+OF_GPUS = {Measure.GPU_UTILIZATION: Metric.UTILIZATION, Measure.GPU_MEMORY_USED: Metric.MEMORY_USED}
+"""What comes from readings of GPUs, and from which."""
+OF_PODS: Mapping[Measure, Callable[[PodParts], list[Point]]] = {
+    Measure.CPU_USED: lambda said: [(value / MILLI, at) for value, at in said.sums(PodMetric.CPU_MILLI)],
+    Measure.MEMORY_USED: lambda said: said.sums(PodMetric.MEMORY_BYTES),
+    Measure.REQUESTS_RUNNING: lambda said: said.sums(PodMetric.REQUESTS_RUNNING),
+    Measure.REQUESTS_WAITING: lambda said: said.sums(PodMetric.REQUESTS_WAITING),
+    Measure.REQUESTS_MOST: lambda said: said.sums(PodMetric.REQUESTS_MOST),
+    Measure.REQUESTS_SUCCEEDED: lambda said: said.lasts(PodMetric.SUCCEEDED),
+    Measure.REQUESTS_FAILED: lambda said: said.lasts(PodMetric.FAILED),
+    Measure.CACHE_USED: lambda said: said.means(PodMetric.CACHE_USED),
+    Measure.THROUGHPUT: PodParts.throughput,
+    Measure.LATENCY: PodParts.latency,
+}
+DISTRIBUTED = dict(zip((Measure.FIRST_TOKENS, Measure.LATENCIES), HISTOGRAMS, strict=True))
+"""What comes as a histogram for each part."""
+BEFORE_MS = 10 * MINUTE_MS
+"""How long before the range the last word of a pod is looked for, to know what its counts began at."""
 GpuMemory = Mapping[tuple[str, int], int]
 
 
 class Known(Struct, frozen=True):
-    """Everything that is written of a workload and a range."""
+    """Everything that is written of a workload, or of one of its pods, and a range."""
 
     workload: Workload
     pods: Sequence[Pod]
     held: Sequence[HeldSpan]
     holdings: list[Holding]
     memory: GpuMemory
+    said: PodParts
 
 
 class Consumed(Struct, frozen=True):
-    """The samples of each measure, and why those that are missing could not be read."""
+    """The samples of each measure, those of each GPU by its number, and why what is missing could not be read."""
 
     values: Mapping[Measure, list[Point]]
-    failed: Mapping[Measure, StokerError]
+    histograms: Mapping[Measure, list[tuple[Histogram, int]]] = {}
+    gpus: Mapping[Measure, Mapping[int, list[Point]]] = {}
+    failed: Mapping[Measure, StokerError] = {}
 
 
 class Consumption:
@@ -58,42 +93,51 @@ class Consumption:
         self._series = series
 
     async def read(
-        self, actor: Actor, ref: str, start: int, end: int, samples: int, measures: Sequence[Measure]
+        self, actor: Actor, ref: str, start: int, end: int, samples: int, measures: Sequence[Measure], pod: str = ""
     ) -> Consumed:
+        """Of all its pods together, or of the one that is named."""
         if end <= start:
             raise bad_request("end", "it is not after start. Use a time that is later than start.")
         span = span_of(start, end, samples)
-        known = await self._context.store.read(lambda tx: _known(tx, actor, ref, span))
+        spoken = bool(samples) and any(measure in OF_PODS or measure in DISTRIBUTED for measure in measures)
+        known = await self._context.store.read(lambda tx: _known(tx, actor, ref, span, pod, spoken=spoken))
         if not samples:
-            return Consumed({measure: [] for measure in measures}, {})
+            return Consumed({measure: [] for measure in measures})
         now = self._context.clock.now()
         moments = [at for at in range(span.start, span.end + 1, span.step) if at <= now]
-        values: dict[Measure, list[Point]] = {
-            measure: _counted(known, measure, moments) for measure in measures if measure not in READ
-        }
+        values: dict[Measure, list[Point]] = {}
+        for measure in measures:
+            if measure in OF_PODS:
+                values[measure] = OF_PODS[measure](known.said)
+            elif measure not in OF_GPUS and measure not in DISTRIBUTED:
+                values[measure] = _counted(known, measure, moments)
+        histograms = {each: known.said.histograms(DISTRIBUTED[each]) for each in measures if each in DISTRIBUTED}
+        gpus: dict[Measure, Mapping[int, list[Point]]] = {}
         failed: dict[Measure, StokerError] = {}
-        wanted = [measure for measure in measures if measure in READ]
-        for measure, found in zip(
-            wanted, await asyncio.gather(*(self._read(known, measure, span) for measure in wanted)), strict=True
-        ):
+        wanted = [measure for measure in measures if measure in OF_GPUS]
+        answers = await asyncio.gather(*(self._lines(known, measure, span) for measure in wanted))
+        for measure, found in zip(wanted, answers, strict=True):
             if isinstance(found, StokerError):
                 failed[measure] = found
             else:
-                values[measure] = found
-        return Consumed(values, failed)
+                values[measure] = _joined(found, mean=measure is Measure.GPU_UTILIZATION)
+                gpus[measure] = {line.device: line.points for line in found}
+        return Consumed(values, histograms, gpus, failed)
 
-    async def _read(self, known: Known, measure: Measure, span: Range) -> list[Point] | StokerError:
+    async def _lines(self, known: Known, measure: Measure, span: Range) -> list[GpuLine] | StokerError:
+        """What each GPU showed, in percent or bytes."""
         if not known.holdings:
             return []
-        metric = READ[measure]
+        metric = OF_GPUS[measure]
         try:
             found = await self._series.gpus(known.workload.cluster_id, known.holdings, [metric], span)
         except StokerError as error:
             return error
-        lines = found.get(metric, [])
-        if measure is Measure.GPU_UTILIZATION:
-            return _joined(lines, lambda line, value: value * 100, mean=True)
-        return _joined(lines, lambda line, value: value * known.memory.get((line.node, line.device), 0), mean=False)
+        percent = measure is Measure.GPU_UTILIZATION
+        return [
+            _scaled(line, 100 if percent else known.memory.get((line.node, line.device), 0))
+            for line in found.get(metric, [])
+        ]
 
 
 def span_of(start: int, end: int, samples: int) -> Range:
@@ -102,12 +146,19 @@ def span_of(start: int, end: int, samples: int) -> Range:
     return Range(start + step, start + step * max(1, samples), step)
 
 
-def _known(transaction: Transaction, actor: Actor, ref: str, span: Range) -> Known:
+def _known(transaction: Transaction, actor: Actor, ref: str, span: Range, pod: str, *, spoken: bool) -> Known:
     workload = workloads.find(transaction, ref)
     if workload is None or not (actor.admin or workload.workspace_id in actor.memberships):
         raise not_found("workload", ref)
     authorise(actor, Action.WORKLOAD_READ, Target(workspace_id=workload.workspace_id))
-    holdings = monitoring.holdings(transaction, workload.uid, span.start - span.step, span.end)
+    every = pods.named(transaction, workload.uid, pod)[:1] if pod else pods.of_workload(transaction, workload.uid)
+    if pod and not every:
+        raise not_found("pod", pod)
+    begin = span.start - span.step
+    if pod:
+        holdings = monitoring.holdings_of_pod(transaction, every[0].uid, begin, span.end)
+    else:
+        holdings = monitoring.holdings(transaction, workload.uid, begin, span.end)
     places = {each.node for each in holdings}
     memory = {
         (node.name, device.index): device.memory_bytes
@@ -115,13 +166,13 @@ def _known(transaction: Transaction, actor: Actor, ref: str, span: Range) -> Kno
         if node.name in places
         for device in node.devices
     }
-    return Known(
-        workload,
-        pods.of_workload(transaction, workload.uid),
-        inventory_rows.held_spans(transaction, workload.uid),
-        holdings,
-        memory,
-    )
+    said = PodParts(span)
+    if spoken:
+        there = {each.uid: each for each in every if each.created_at <= span.end and (each.ended_at or begin) >= begin}
+        from_at = begin - BEFORE_MS
+        found = pod_samples.blocks(transaction, workload.cluster_id, there, from_at, span.end + 1)
+        said.add(found, there, from_at)
+    return Known(workload, every, inventory_rows.held_spans(transaction, workload.uid), holdings, memory, said)
 
 
 def _counted(known: Known, measure: Measure, moments: Sequence[int]) -> list[Point]:
@@ -156,10 +207,14 @@ def _lies(at: int, begin: int, end: int | None) -> bool:
     return begin <= at and (end is None or at < end)
 
 
-def _joined(lines: Sequence[GpuLine], scaled: Callable[[GpuLine, float], float], *, mean: bool) -> list[Point]:
+def _scaled(line: GpuLine, scale: float) -> GpuLine:
+    return GpuLine(line.node, line.device, [(value * scale, at) for value, at in line.points])
+
+
+def _joined(lines: Sequence[GpuLine], *, mean: bool) -> list[Point]:
     """All GPUs as one line: their mean, or their sum."""
     sums: dict[int, list[float]] = defaultdict(list)
     for line in lines:
         for value, at in line.points:
-            sums[at].append(scaled(line, value))
+            sums[at].append(value)
     return [(sum(values) / (len(values) if mean else 1), at) for at, values in sorted(sums.items())]

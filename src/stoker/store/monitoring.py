@@ -103,6 +103,7 @@ WHERE workload_uid = :uid
   AND (to_at IS NULL OR to_at > :start)
 ORDER BY node, device, from_at
 """
+HOLDINGS_OF_POD = HOLDINGS.replace("workload_uid = :uid", "pod_uid = :uid")
 
 
 def find(transaction: Transaction, ref: str) -> Watched | None:
@@ -157,6 +158,10 @@ def facets(transaction: Transaction, cluster_id: str) -> Facets:
 def holdings(transaction: Transaction, uid: str, start: int, end: int) -> list[Holding]:
     """The GPUs that a workload held at any time of a range."""
     return [Holding(*row) for row in transaction.all(HOLDINGS, {"uid": uid, "start": start, "end": end})]
+
+
+def holdings_of_pod(transaction: Transaction, uid: str, start: int, end: int) -> list[Holding]:
+    return [Holding(*row) for row in transaction.all(HOLDINGS_OF_POD, {"uid": uid, "start": start, "end": end})]
 
 
 def _params(query: WatchedQuery, cluster_id: str, window: Window) -> dict[str, object]:

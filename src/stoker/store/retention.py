@@ -47,6 +47,10 @@ WHERE (segment_id, first_gpu) IN (
 DELETE FROM sample_segment
 WHERE id IN (SELECT id FROM sample_segment WHERE hour_at < :before LIMIT :limit)
 """,
+    "pod_hour": """
+DELETE FROM pod_hour
+WHERE (pod_uid, hour_at) IN (SELECT pod_uid, hour_at FROM pod_hour WHERE hour_at < :before LIMIT :limit)
+""",
     "change": """
 DELETE FROM change
 WHERE seq IN (

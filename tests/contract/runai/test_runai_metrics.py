@@ -136,4 +136,4 @@ def test_metrics_are_for_those_who_see_the_workload_and_come_as_csv_too(lab: Run
     assert lab.get(path, as_="outsider").status_code == 404
     assert lab.get(path).status_code == 401
     text = lab.get(path, as_="viewer", headers={"Accept": "text/csv"}).text
-    assert text.splitlines() == ["metricType,timestamp,value", f"POD_COUNT,{rfc3339(now)},0"]
+    assert text.splitlines() == ["metricType,timestamp,value,label", f"POD_COUNT,{rfc3339(now)},0,"]

@@ -11,7 +11,7 @@ from stoker.domain.node import Device, Node
 from stoker.domain.reach import LogLine, Terminal
 from stoker.domain.resources import MILLI
 from stoker.domain.workload import PodPhase
-from stoker.engines.base import Capabilities, Changes, Everything, Observation, Order, PodSeen
+from stoker.engines.base import Capabilities, Changes, Everything, Observation, Order, PodSeen, Serving
 
 GIB = 2**30
 
@@ -28,6 +28,7 @@ class PretendEngine:
         self.orders: list[Order] = []
         self.removed: list[tuple[str, int]] = []
         self.forgotten: set[str] = set()
+        self.listening: list[Serving] = []
         self.refusal: StokerError | None = None
         self.comes_up = comes_up
         self._news: asyncio.Queue[Observation] = asyncio.Queue()
@@ -86,6 +87,9 @@ class PretendEngine:
     async def log_activity(self) -> AsyncGenerator[str]:
         await asyncio.Event().wait()
         yield ""
+
+    def serving(self) -> list[Serving]:
+        return self.listening
 
     async def service_address(self, workload_uid: str) -> str:
         return ""

@@ -1,5 +1,7 @@
 """What a workload did over a range. Every number is text here, and what does not apply to a workload is empty."""
 
+import math
+from collections.abc import Mapping
 from typing import Annotated, Literal, get_args
 
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -17,6 +19,7 @@ from stoker.domain.clock import rfc3339
 from stoker.domain.errors import ErrorCode
 from stoker.domain.permissions import Action
 from stoker.services.consumption import Consumed, Measure
+from stoker.services.pod_parts import percentiles
 
 PARTIAL = 207
 MetricType = Literal[
@@ -54,10 +57,23 @@ MEASURES: dict[str, Measure] = {
     "CPU_LIMIT_CORES": Measure.CPU_REQUESTED,
     "CPU_MEMORY_REQUEST_BYTES": Measure.MEMORY_REQUESTED,
     "CPU_MEMORY_LIMIT_BYTES": Measure.MEMORY_REQUESTED,
+    "CPU_USAGE_CORES": Measure.CPU_USED,
+    "CPU_MEMORY_USAGE_BYTES": Measure.MEMORY_USED,
     "POD_COUNT": Measure.PODS,
     "RUNNING_POD_COUNT": Measure.RUNNING_PODS,
+    "NIM_NUM_REQUESTS_RUNNING": Measure.REQUESTS_RUNNING,
+    "NIM_NUM_REQUESTS_WAITING": Measure.REQUESTS_WAITING,
+    "NIM_NUM_REQUEST_MAX": Measure.REQUESTS_MOST,
+    "NIM_REQUEST_SUCCESS_TOTAL": Measure.REQUESTS_SUCCEEDED,
+    "NIM_REQUEST_FAILURE_TOTAL": Measure.REQUESTS_FAILED,
+    "NIM_GPU_CACHE_USAGE_PERC": Measure.CACHE_USED,
+    "NIM_TIME_TO_FIRST_TOKEN_SECONDS": Measure.FIRST_TOKENS,
+    "NIM_E2E_REQUEST_LATENCY_SECONDS": Measure.LATENCIES,
+    "NIM_TIME_TO_FIRST_TOKEN_SECONDS_PERCENTILES": Measure.FIRST_TOKENS,
+    "NIM_E2E_REQUEST_LATENCY_SECONDS_PERCENTILES": Measure.LATENCIES,
 }
 HISTOGRAMS = tuple(name for name in get_args(MetricType) if "_SECONDS" in name)
+PERCENTILES = "_PERCENTILES"
 DIGITS = 4
 
 
@@ -136,12 +152,12 @@ async def read_runai_metrics(call: Call[MetricsParams]) -> Metrics | Response:
         raise next(iter(found.failed.values()))
     answer = Metrics(
         [_measurement(each, found) for each in types if each not in HISTOGRAMS and not _has_failed(each, found)],
-        [Histogram(each, []) for each in types if each in HISTOGRAMS] or None,
+        [_histogram(each, found) for each in types if each in HISTOGRAMS] or None,
         failures or UNSET,
     )
-    if wants_csv(call.request):
-        return _csv(answer)
-    return Response(encode(answer), PARTIAL, media_type="application/json") if failures else answer
+    if failures:
+        return Response(encode(answer), PARTIAL, media_type="application/json")
+    return _csv(answer) if wants_csv(call.request) else answer
 
 
 def _has_failed(name: str, found: Consumed) -> bool:
@@ -153,8 +169,35 @@ def _measurement(name: str, found: Consumed) -> Measurement:
     return Measurement(name, [MetricValue(number_text(round(value, DIGITS)), rfc3339(at)) for value, at in points])
 
 
+def _histogram(name: str, found: Consumed) -> Histogram:
+    """How many were not above each bound; or what half, nine tenths and nearly all of them were not above."""
+    parts = found.histograms.get(MEASURES[name], [])
+    if name.endswith(PERCENTILES):
+        shown = [(percentiles(counts), at) for counts, at in parts]
+    else:
+        shown = [({_bound(bound): count for bound, count in counts.items()}, at) for counts, at in parts]
+    return Histogram(name, [HistogramValue(rfc3339(at), _texts(data)) for data, at in shown if data])
+
+
+def _bound(bound: float) -> str:
+    return "+Inf" if math.isinf(bound) else str(bound)
+
+
+def _texts(data: Mapping[str, float]) -> dict[str, str]:
+    return {word: number_text(round(value, DIGITS)) for word, value in data.items()}
+
+
 def _csv(answer: Metrics) -> Response:
-    return csv_response(
-        ("metricType", "timestamp", "value"),
-        ((each.type, point.timestamp, point.value) for each in answer.measurements for point in each.values),
-    )
+    """One line for each value; `label` says of which GPU, or which part of a histogram."""
+    rows = [
+        (each.type, point.timestamp, point.value, ";".join((each.labels or {}).values()))
+        for each in answer.measurements
+        for point in each.values
+    ]
+    rows += [
+        (each.type, point.timestamp, value, word)
+        for each in answer.histogram or []
+        for point in each.values
+        for word, value in point.data.items()
+    ]
+    return csv_response(("metricType", "timestamp", "value", "label"), rows)

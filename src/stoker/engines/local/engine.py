@@ -15,7 +15,7 @@ from stoker.domain.errors import not_found
 from stoker.domain.node import CONTAINED, Node
 from stoker.domain.reach import LogLine, Terminal
 from stoker.domain.report_token import ReportTo
-from stoker.engines.base import Capabilities, Changes, Everything, Observation, Order
+from stoker.engines.base import Capabilities, Changes, Everything, Observation, Order, Serving
 from stoker.engines.feed import Mailbox
 from stoker.engines.local import cgroups, devices, surroundings
 from stoker.engines.local.containment import Containment, ContainmentMode, containment
@@ -163,6 +163,9 @@ class LocalEngine:
     async def service_address(self, workload_uid: str) -> str:
         await self._services.settled()
         return self._services.address(workload_uid)
+
+    def serving(self) -> list[Serving]:
+        return self._services.serving()
 
     async def shells(self, pod_uid: str) -> list[str]:
         self._pod(pod_uid)

@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from stoker.domain.workload import PortProtocol, Service
+from stoker.engines.base import Serving
 from stoker.engines.local.datagrams import DatagramForwarder
 from stoker.engines.local.forward import Connections, Forwarder
 from stoker.engines.local.machine import host_name
 from stoker.engines.local.pods import Pod
+
+LOOPBACK = "127.0.0.1"
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +31,15 @@ class Services:
         forwarder = self._forwarders.get(workload_uid)
         shown = host_name() if self._host in {"", "0.0.0.0", "::"} else self._host  # noqa: S104 - compared, not bound
         return f"{shown}:{forwarder.port}" if forwarder and forwarder.port else ""
+
+    def serving(self) -> list[Serving]:
+        """Every replica by itself, past the forwarders."""
+        return [
+            Serving(pod.record.uid, workload, f"{LOOPBACK}:{pod.record.port}")
+            for workload, pods in self._pods.items()
+            for pod in pods.values()
+            if pod.ready and pod.record.port and pod.record.service and pod.record.service.protocol is PortProtocol.TCP
+        ]
 
     def follow(self, pod: Pod) -> None:
         """A pod has come, changed or gone: open the service with the first, close it after the last."""

@@ -13,7 +13,7 @@ from stoker.domain.clock import Clock, SystemClock
 from stoker.domain.errors import ErrorCode, StokerError, not_found
 from stoker.domain.reach import LogLine, Terminal
 from stoker.domain.readings import Readings
-from stoker.engines.base import Capabilities, Changes, Everything, Observation, Order
+from stoker.engines.base import Capabilities, Changes, Everything, Observation, Order, Serving
 from stoker.engines.feed import Mailbox
 from stoker.engines.simulated.faults import Faults
 from stoker.engines.simulated.journal import Applied, Entry, Forgotten, Journal, Stopped
@@ -144,6 +144,10 @@ class SimulatedEngine:
         pods = [pod for pod in self._roster.pods.values() if pod.attempt.workload_uid == workload_uid]
         up = next((pod for pod in pods if pod.attempt.service_port and pod.seen(now).ready), None)
         return f"{up.attempt.slug}.simulated.invalid:{up.attempt.service_port}" if up else ""
+
+    def serving(self) -> tuple[Serving, ...]:
+        """Nothing listens anywhere."""
+        return ()
 
     async def shells(self, pod_uid: str) -> list[str]:
         self._pod(pod_uid)

@@ -1,0 +1,202 @@
+"""Servers that answer, are slow, never end, send too much or something else: only what is good is kept, and in time."""
+
+import asyncio
+import contextlib
+import gzip
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.conftest import LoopRun
+from tests.engine.controller.lab import CLUSTER, SMALL, ControllerLab
+from tests.engine.controller.pretend import PretendEngine, machine
+
+from stoker.controller.inference import InferenceCollector
+from stoker.domain.pod_samples import PodBlock, PodMetric
+from stoker.domain.scraping import SCRAPE
+from stoker.domain.workload import Kind, Service, Spec
+from stoker.engines.base import Serving
+from stoker.store import pod_samples
+from stoker.store.base import Store
+from stoker.store.sqlite import SqliteStore
+from stoker.telemetry.exposed import Pages
+
+PERIOD = 15.0
+Answer = Callable[[str, asyncio.StreamWriter], Awaitable[None]]
+
+
+@pytest.fixture
+def file(tmp_path: Path, loop_run: LoopRun) -> Iterator[Store]:
+    opened = SqliteStore(tmp_path)
+    yield opened
+    loop_run(opened.close())
+
+
+def page(text: str, path: str = "/metrics", head: str = "200 OK") -> Answer:
+    async def answer(asked: str, writer: asyncio.StreamWriter) -> None:
+        status = head if asked == path else "404 Not Found"
+        writer.write(f"HTTP/1.1 {status}\r\nContent-Length: {len(text)}\r\n\r\n{text}".encode())
+
+    return answer
+
+
+async def silent(asked: str, writer: asyncio.StreamWriter) -> None:
+    await asyncio.sleep(3600)
+
+
+async def endless(asked: str, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\n\r\nnum_requests_running 1\n")
+    while True:
+        writer.write(b"#" * 65_536)
+        await writer.drain()
+
+
+async def trickling(asked: str, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+    while True:
+        writer.write(b"#")
+        await asyncio.sleep(0.01)
+
+
+async def a_bomb(asked: str, writer: asyncio.StreamWriter) -> None:
+    packed = gzip.compress(b"num_requests_running 1\n" + b"#" * 10_000_000)
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed) + packed)
+
+
+async def nonsense(asked: str, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"\x00\x01 not http at all \r\n\r\n")
+
+
+def elsewhere(address: str) -> Answer:
+    async def answer(asked: str, writer: asyncio.StreamWriter) -> None:
+        head = f"HTTP/1.1 302 Found\r\nLocation: http://{address}/metrics\r\nContent-Length: 0\r\n\r\n"
+        writer.write(head.encode())
+
+    return answer
+
+
+class Servers:
+    """Small servers, each as bad as it is told to be."""
+
+    def __init__(self, stack: contextlib.AsyncExitStack) -> None:
+        self._stack = stack
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.asked: list[str] = []
+        stack.push_async_callback(self._end)
+
+    async def _end(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def open(self, answer: Answer) -> str:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            self._tasks.add(task)
+            try:
+                path = (await reader.readline()).decode().split()[1]
+                self.asked.append(path)
+                await answer(path, writer)
+                await writer.drain()
+                writer.close()
+            except (OSError, asyncio.CancelledError):
+                writer.transport.abort()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        self._stack.callback(server.close)
+        return f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+class Lab(ControllerLab):
+    def __init__(self, store: Store) -> None:
+        super().__init__(store, PretendEngine([machine("n1")]))
+        self.collector = InferenceCollector(
+            store, self.engine, CLUSTER, self.clock, PERIOD, Pages(timeout_seconds=0.3, limit_bytes=100_000)
+        )
+
+    async def listen(self, pod_uid: str, address: str, kind: Kind = Kind.DEPLOYMENT, scrape: str = "") -> None:
+        spec = Spec(resources=SMALL, service=Service(80, 8000), annotations={SCRAPE: scrape} if scrape else {})
+        uid = await self.submit(spec=spec, kind=kind)
+        self.engine.listening.append(Serving(pod_uid, uid, address))
+
+    async def kept(self, *uids: str) -> list[PodBlock]:
+        return await self.read(lambda tx: list(pod_samples.blocks(tx, CLUSTER, uids, 0, 2**60)))
+
+
+def play(store: Store, loop_run: LoopRun, story: Callable[[Lab, Servers], Awaitable[None]]) -> None:
+    @contextlib.asynccontextmanager
+    async def opened() -> AsyncGenerator[tuple[Lab, Servers]]:
+        async with contextlib.AsyncExitStack() as stack:
+            lab = Lab(store)
+            stack.push_async_callback(lab.collector._pages.close)
+            await lab.found()
+            yield lab, Servers(stack)
+
+    async def main() -> None:
+        async with asyncio.timeout(20), opened() as (lab, servers):
+            await story(lab, servers)
+
+    loop_run(main())
+
+
+def test_what_servers_say_is_kept_for_their_pods(store: Store, loop_run: LoopRun) -> None:
+    async def story(lab: Lab, servers: Servers) -> None:
+        await lab.listen("vllm", await servers.open(page("vllm:num_requests_running 3\n")))
+        await lab.listen("nim", await servers.open(page("num_requests_running 4\n", "/v1/metrics")))
+        assert await lab.collector.collect(1000) == 2
+        assert await lab.collector.collect(2000) == 2
+        name = str(PodMetric.REQUESTS_RUNNING)
+        assert await lab.kept("vllm", "nim") == [
+            PodBlock("vllm", [1000, 2000], {name: [3.0, 3.0]}),
+            PodBlock("nim", [1000, 2000], {name: [4.0, 4.0]}),
+        ]
+        assert sorted(servers.asked) == ["/metrics"] * 3 + ["/v1/metrics"] * 2, "the path that answered is kept to"
+
+    play(store, loop_run, story)
+
+
+def test_no_bad_server_keeps_a_good_one_from_being_heard(file: Store, loop_run: LoopRun) -> None:
+    async def story(lab: Lab, servers: Servers) -> None:
+        good = await servers.open(page("vllm:num_requests_running 3\n"))
+        bad: list[Any] = [silent, endless, trickling, a_bomb, nonsense, elsewhere(good), page("#" * 200_000)]
+        bad += [page("vllm:num_requests_running NaN"), page("num_requests_running 5", head="500 Oops")]
+        for number, answer in enumerate(bad):
+            await lab.listen(f"bad-{number}", await servers.open(answer))
+        await lab.listen("gone", "127.0.0.1:1")
+        await lab.listen("good", good)
+        assert await lab.collector.collect(1000) == 1
+        assert [block.pod_uid for block in await lab.kept(*(f"bad-{n}" for n in range(len(bad))), "gone", "good")] == [
+            "good"
+        ]
+
+    play(file, loop_run, story)
+
+
+def test_one_that_has_nothing_to_say_is_asked_less_and_less_often(file: Store, loop_run: LoopRun) -> None:
+    async def story(lab: Lab, servers: Servers) -> None:
+        await lab.listen("mute", await servers.open(page("hello", "/")))
+        period = round(PERIOD * 1000)
+        rounds = []
+        for number in range(1, 60):
+            before = len(servers.asked)
+            await lab.collector.collect(number * period)
+            rounds += [number] if len(servers.asked) > before else []
+        assert rounds == [1, 2, 4, 8, 16, 32, 52]
+
+    play(file, loop_run, story)
+
+
+def test_who_did_not_ask_for_it_is_left_alone(file: Store, loop_run: LoopRun) -> None:
+    async def story(lab: Lab, servers: Servers) -> None:
+        address = await servers.open(page("vllm:num_requests_running 3\n"))
+        await lab.listen("job", address, Kind.JOB)
+        await lab.listen("shy", address, scrape="false")
+        lab.engine.listening.append(Serving("stranger", "nobody-knows", address))
+        assert await lab.collector.collect(1000) == 0
+        assert servers.asked == []
+        await lab.listen("open", address, Kind.JOB, scrape="true")
+        assert await lab.collector.collect(2000) == 1
+
+    play(file, loop_run, story)
