@@ -157,11 +157,12 @@ class Api:
 
     def _routed(self, request: Request) -> tuple[Route, list[str]]:
         raw_path: bytes = request.scope["raw_path"].partition(b"?")[0]
-        found = self._router.find(raw_path)
-        if found is None:
+        methods, values = self._router.find(raw_path) or ({}, [])
+        if "" in values and (nameless := next(iter(methods.values())).endpoint.family.nameless):
+            raise StokerError(ErrorCode.BAD_REQUEST, nameless)
+        if not methods or "" in values:
             path = raw_path.decode("ascii", "replace")[:200]
             raise StokerError(ErrorCode.NOT_FOUND, f"There is nothing at {path}.", hint="See /docs for what there is.")
-        methods, values = found
         method = "GET" if request.method == "HEAD" else request.method
         if (route := methods.get(method)) is None:
             allowed = ", ".join(sorted({*methods, *({"HEAD"} if "GET" in methods else ())}))

@@ -93,6 +93,8 @@ class Family(Struct, frozen=True):
     dotted_words: bool = False
     """Whether a word of a list of words may come with the name of the list before it, as `SortOrder.asc`."""
     json_text: bool = False
+    nameless: str = ""
+    """What is said where the path leaves out the name of something; if nothing, there is nothing at that path."""
 
 
 def _plain(result: bytes, trace_id: str) -> bytes:
@@ -138,6 +140,7 @@ LENS = Family(
     LensError,
     envelope={"code": 0, "message": "success", "data": None, "traceId": ""},
     snake_twins=True,
+    nameless="workloadUid is required",
 )
 AGGREGATION = Family(
     "aggregation",

@@ -35,11 +35,11 @@ class Router:
             methods[endpoint.method] = _prepared(endpoint)
 
     def find(self, raw_path: bytes) -> tuple[Methods, list[str]] | None:
-        """The methods of a path, and the values of its variable segments. A fixed segment wins."""
+        """The methods of a path, and the values of its variable segments, which may be empty. A fixed segment wins."""
         if (methods := self._fixed.get(raw_path)) is not None:
             return methods, []
         segments = [decode_segment(segment) for segment in raw_path.split(b"/")[1:]]
-        if None in segments or "" in segments:
+        if None in segments:
             return None
         values: list[str] = []
         found = _walk(self._tree, [segment for segment in segments if segment is not None], 0, values)
@@ -57,7 +57,7 @@ class Router:
 def _walk(node: dict[str, Any], segments: list[str], depth: int, values: list[str]) -> Methods | None:
     if depth == len(segments):
         return node.get("")
-    if (fixed := node.get(segments[depth])) is not None and segments[depth] != _ANY:
+    if segments[depth] not in ("", _ANY) and (fixed := node.get(segments[depth])) is not None:
         found = _walk(fixed, segments, depth + 1, values)
         if found is not None:
             return found
