@@ -316,13 +316,3 @@ def test_a_write_that_fails_unexpectedly_fails_in_the_familys_words_too(probes: 
     answer = probes.post(f"{BASES[family]}/broken", as_="admin", json={"name": "li"})
     assert answer.status_code == 500
     assert json.loads(answer.content)
-
-
-@pytest.mark.parametrize(
-    "path", ["/api/workloads/", "/api/workloads//hierarchy", "/api/workloads//metrics?start=1&end=2"]
-)
-def test_a_monitoring_path_without_the_uid_says_so(probes: Lab, path: str) -> None:
-    answer = probes.get(path, as_="admin")
-    assert (answer.status_code, answer.json()["code"]) == (400, 400)
-    assert answer.json()["message"] == "workloadUid is required"
-    assert probes.get("/api/custom/workloads//service", as_="admin").status_code == 404

@@ -121,3 +121,11 @@ def test_requests_are_counted_by_route_and_never_by_path(watched: Lab) -> None:
     assert f"{line} 2.0" in text
     assert "/nothing" not in text
     assert "users/one" not in text
+
+
+def test_a_path_that_leaves_out_the_uid_says_so(watched: Lab) -> None:
+    for path in ("/api/workloads/", "/api/workloads//hierarchy", "/api/workloads//metrics?start=1&end=2"):
+        answer = watched.get(path)
+        assert (answer.status_code, answer.json()["code"]) == (400, 400)
+        assert answer.json()["message"] == "workloadUid is required"
+    assert watched.get("/api/custom/workloads//service", as_="admin").status_code == 404
