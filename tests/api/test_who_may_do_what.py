@@ -35,6 +35,7 @@ WORK = {
 }
 HOURS = "start_time=2025-11-05T00:00:00Z&end_time=2025-11-05T01:00:00Z"
 SPAN = "start=2025-11-05T00:00:00Z&end=2025-11-05T01:00:00Z"
+HOOK = "https://8.8.8.8/hook"
 APP = {"appId": "{app}", "appSecret": "{secret}"}
 PLACE = {"name": "{new}", "projectId": "{project}", "clusterId": "{uuid}"}
 SHELL = {"image": "python:3.11", "compute": {"cpuCoreRequest": 1, "cpuMemoryRequest": "1Gi"}}
@@ -104,6 +105,16 @@ ROWS = [
     Row("GET", f"{V1}/workspaces/{{workspace}}/members", VIEWER, 200),
     Row("PUT", f"{V1}/workspaces/{{workspace}}/members/{{user}}", MANAGER, 200, {"role": "viewer"}),
     Row("DELETE", f"{V1}/workspaces/{{workspace}}/members/viewer", MANAGER, 204),
+    # Webhooks; each is of a workspace
+    Row("GET", f"{V1}/webhooks", SIGNED_IN, 200),
+    Row("POST", f"{V1}/webhooks", MANAGER, 201, {"url": HOOK, "workspace": "{workspace}"}),
+    Row("GET", f"{V1}/webhooks/{{webhook}}", MANAGER, 200),
+    Row("PATCH", f"{V1}/webhooks/{{webhook}}", MANAGER, 200, {"enabled": False}),
+    Row("DELETE", f"{V1}/webhooks/{{webhook}}", MANAGER, 204),
+    Row("POST", f"{V1}/webhooks/{{webhook}}/secret", MANAGER, 201, {}),
+    Row("POST", f"{V1}/webhooks/{{webhook}}/test", MANAGER, 202),
+    Row("GET", f"{V1}/webhooks/{{webhook}}/deliveries", MANAGER, 200),
+    Row("POST", f"{V1}/webhooks/{{webhook}}/deliveries/{{delivery}}/retry", MANAGER, 202),
     # Workloads; each belongs to the admin and waits in a workspace
     Row("POST", SAFE, MEMBER, 200, {"displayName": "{new}", "workspaceId": "{workspace}", **WORK}),
     Row("GET", SAFE, SIGNED_IN, 200),
@@ -201,6 +212,8 @@ FURTHER = [
     # The same endpoints, asked for something that another role may do
     Row("PATCH", f"{V1}/workspaces/{{workspace}}", ADMIN_INSIDE, 200, {"quota": {"gpu": "8"}}),
     Row("PATCH", f"{V1}/workspaces/{{workspace}}", ADMIN_INSIDE, 200, {"department": "default"}),
+    Row("POST", f"{V1}/webhooks", ADMIN, 201, {"url": HOOK}),
+    Row("GET", f"{V1}/webhooks?workspace={{workspace}}", VIEWER, 200),
     Row("GET", f"{V1}/keys?user={{user}}", OWNER, 200),
     Row("POST", f"{V1}/keys", OWNER, 201, {"name": "theirs", "user": "{user}"}),
     Row("GET", f"{V1}/may?action=user.list&workspace={{workspace}}", VIEWER, 200),
@@ -285,6 +298,12 @@ def _thing(lab: Lab, kind: str, made: dict[str, str]) -> str:
             ]
         case "workspace":
             made[kind] = lab.add_workspace(viewer="viewer", member="member", manager="manager")
+        case "webhook":
+            hook = {"url": HOOK, "workspace": _thing(lab, "workspace", made)}
+            made[kind] = lab.post(f"{V1}/webhooks", as_="admin", json=hook).json()["webhook"]["id"]
+        case "delivery":
+            sent = lab.post(f"{V1}/webhooks/{_thing(lab, 'webhook', made)}/test", as_="admin")
+            made[kind] = str(sent.json()["number"])
         case "workload" | "stopped":
             made[kind] = lab.add_workload(_thing(lab, "workspace", made), service={"port": 8080})
             if kind == "stopped":

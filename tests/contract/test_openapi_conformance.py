@@ -30,6 +30,7 @@ CHECKS = [
     conformance.negative_data_rejection,
 ]
 EXAMPLES = {("sqlite", "admin"): 16, ("sqlite", "anonymous"): 4, ("postgres", "admin"): 6}
+HOOK = "https://8.8.8.8/hook"
 BASE = "http://127.0.0.1:8080"
 FINITE = [endpoint for endpoint in ENDPOINTS if endpoint.media_type != "text/event-stream"]
 """A stream of events has no end to be judged by."""
@@ -90,6 +91,12 @@ class Target:
                 return {"id": self._make("keys", {"name": "target"})["key"]["id"]}
             case ["applications", "{clientId}", *_]:
                 return {"clientId": self._make("applications", {"name": self.new_name()})["clientId"]}
+            case ["webhooks", "{id}", *rest]:
+                made = self._make("webhooks", {"url": HOOK, "workspace": self._workspace()})["webhook"]["id"]
+                if rest[:1] != ["deliveries"]:
+                    return {"id": made}
+                sent = self.lab.post(f"{V1}/webhooks/{made}/test", as_="admin").json()["number"]
+                return {"id": made, **({"number": str(sent)} if len(rest) > 1 else {})}
             case ["clusters", "{name}"]:
                 return {"name": "local"}
             case ["docs", "{name}"]:
@@ -144,11 +151,18 @@ class Target:
             **self.place,
             "ids": [self.new_workload()],
             "spec": {"image": "python:3.11", "command": "true"},
+            "url": HOOK,
+            "workspace": None,
+            "events": [],
+            "secret": None,
             **dict.fromkeys(("templateId", "masterSpec", "masterSpecSameAsWorker")),
         }
 
     def new_name(self) -> str:
         return f"new-{next(self._numbers)}"
+
+    def _workspace(self) -> str:
+        return self._make("workspaces", {"name": self.new_name()})["name"]
 
     def new_workload(self, *, stopped: bool = False) -> str:
         made = self.lab.add_workload("vision", service={"port": 8080})

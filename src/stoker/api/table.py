@@ -16,6 +16,7 @@ from stoker.api.native import (
     sessions,
     training,
     users,
+    webhooks,
     workspaces,
 )
 from stoker.api.native import usage as native_usage
@@ -47,6 +48,7 @@ ENDPOINTS: list[Endpoint] = endpoints_of(
         departments,
         workspaces,
         credentials,
+        webhooks,
         installation,
         token,
         submit,

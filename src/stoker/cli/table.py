@@ -38,6 +38,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "department": ("department", "Departments, which hold workspaces."),
         "key": ("key", "API keys: list, create, delete."),
         "app": ("app", "Applications, which sign in by id and secret."),
+        "webhook": ("webhook", "Webhooks: who is told of what happens."),
         "cluster": ("cluster", "Clusters, where workloads run."),
         "audit": ("audit", "Show who did what, and how it ended."),
     },

@@ -20,6 +20,7 @@ from stoker.client.resources import (
     Keys,
     Members,
     Users,
+    Webhooks,
     Workspaces,
 )
 from stoker.client.workloads import Workloads
@@ -46,6 +47,7 @@ class Api(Installation[F]):
         self.keys: Keys[F] = Keys(carrier)
         self.applications: Applications[F] = Applications(carrier)
         self.workloads: Workloads[F] = Workloads(carrier)
+        self.webhooks: Webhooks[F] = Webhooks(carrier)
         self.clusters: Clusters[F] = Clusters(carrier)
         self.audit: Audit[F] = Audit(carrier)
         self.fleet: Fleet[F] = Fleet(carrier)

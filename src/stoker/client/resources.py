@@ -10,6 +10,7 @@ from stoker.client.shapes import (
     Application,
     AuditRecord,
     Cluster,
+    Delivery,
     Department,
     Key,
     LoggedIn,
@@ -17,15 +18,18 @@ from stoker.client.shapes import (
     Member,
     NewApplication,
     NewKey,
+    NewWebhook,
     Quota,
     QuotaEdit,
     ServerSettings,
     User,
     Verdict,
+    Webhook,
     Workspace,
 )
 from stoker.domain.identity import MemberRole, QueuePolicy, Scope, UserKind, UserRole
 from stoker.domain.permissions import Action
+from stoker.domain.webhooks import EventType
 
 
 class Users(Resource[F]):
@@ -232,6 +236,71 @@ class Applications(Resource[F]):
     @operation("DELETE", "/applications/{client_id}")
     def delete(self, client_id: str) -> None:
         """Remove an application."""
+        ...
+
+
+class Webhooks(Resource[F]):
+    @listing("/webhooks")
+    def list(self, *, workspace: str = "") -> Webhook:
+        """Webhooks of the workspaces that the caller manages; for an admin all."""
+        ...
+
+    @operation("POST", "/webhooks", creates=True)
+    def create(
+        self,
+        url: str,
+        *,
+        description: str = "",
+        workspace: str | None = None,
+        events: Sequence[EventType] = (),
+        secret: str | None = None,
+    ) -> NewWebhook:
+        """Add a webhook. Without a workspace it is for all of them, and for nodes; without events, for every one."""
+        ...
+
+    @operation("GET", "/webhooks/{webhook_id}")
+    def get(self, webhook_id: str) -> Webhook:
+        """One webhook."""
+        ...
+
+    @operation("PATCH", "/webhooks/{webhook_id}")
+    def edit(
+        self,
+        webhook_id: str,
+        *,
+        url: str | UnsetType = UNSET,
+        description: str | UnsetType = UNSET,
+        events: Sequence[EventType] | UnsetType = UNSET,
+        enabled: bool | UnsetType = UNSET,
+    ) -> Webhook:
+        """Change what is given. One that is disabled forgets what was on its way to it."""
+        ...
+
+    @operation("DELETE", "/webhooks/{webhook_id}")
+    def delete(self, webhook_id: str) -> None:
+        """Remove a webhook, with all that was sent to it."""
+        ...
+
+    @operation("POST", "/webhooks/{webhook_id}/secret", creates=True)
+    def renew_secret(
+        self, webhook_id: str, *, secret: str | None = None, keep_old_seconds: int | UnsetType = UNSET
+    ) -> NewWebhook:
+        """Give a webhook a new secret; for a while everything is signed with the old one too."""
+        ...
+
+    @operation("POST", "/webhooks/{webhook_id}/test", creates=True)
+    def test(self, webhook_id: str) -> Delivery:
+        """Send a test event; `deliveries` says what came of it."""
+        ...
+
+    @listing("/webhooks/{webhook_id}/deliveries")
+    def deliveries(self, webhook_id: str) -> Delivery:
+        """What was sent to a webhook and what came of it, newest first."""
+        ...
+
+    @operation("POST", "/webhooks/{webhook_id}/deliveries/{number}/retry")
+    def retry(self, webhook_id: str, number: int) -> Delivery:
+        """Send an event again, whatever came of it before."""
         ...
 
 

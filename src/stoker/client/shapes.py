@@ -6,6 +6,7 @@ from typing import Any, Generic, TypeVar
 from msgspec import UNSET, Struct, UnsetType
 
 from stoker.domain.identity import MemberRole, QueuePolicy, Scope, UserKind, UserRole
+from stoker.domain.webhooks import DeliveryState, EventType
 
 T = TypeVar("T")
 
@@ -136,6 +137,42 @@ class NewApplication(Confidential, frozen=True):
     application: Application
     client_id: str
     client_secret: str
+
+
+class Webhook(Shape, frozen=True):
+    """Without a workspace it is for events of all of them, and of nodes; without events, for every one."""
+
+    id: str
+    url: str
+    description: str
+    workspace: str | None
+    events: tuple[EventType, ...]
+    enabled: bool
+    disabled_because: str
+    created_at: datetime
+    updated_at: datetime
+
+
+class NewWebhook(Confidential, frozen=True):
+    """The only time the secret is seen."""
+
+    webhook: Webhook
+    secret: str
+
+
+class Delivery(Shape, frozen=True):
+    """One event on its way to one webhook; `status` is what the receiver last answered."""
+
+    number: int
+    event_id: str
+    event: EventType
+    at: datetime
+    state: DeliveryState
+    tries: int
+    next_try_at: datetime | None
+    tried_at: datetime | None
+    status: int | None
+    error: str
 
 
 class Cluster(Shape, frozen=True):

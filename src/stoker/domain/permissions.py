@@ -100,6 +100,12 @@ class Action(StrEnum):
     APPLICATION_CREATE = "application.create"
     APPLICATION_UPDATE = "application.update"
     APPLICATION_DELETE = "application.delete"
+    WEBHOOK_LIST = "webhook.list"
+    WEBHOOK_READ = "webhook.read"
+    WEBHOOK_CREATE = "webhook.create"
+    WEBHOOK_UPDATE = "webhook.update"
+    WEBHOOK_DELETE = "webhook.delete"
+    WEBHOOK_TEST = "webhook.test"
     CLUSTER_READ = "cluster.read"
     AUDIT_READ = "audit.read"
     SETTINGS_READ = "settings.read"
@@ -150,6 +156,12 @@ RULES: Mapping[Action, Rule] = {
     Action.APPLICATION_CREATE: Rule(Who.ADMIN, _MANAGE),
     Action.APPLICATION_UPDATE: Rule(Who.ADMIN, _MANAGE),
     Action.APPLICATION_DELETE: Rule(Who.ADMIN, _MANAGE),
+    Action.WEBHOOK_LIST: Rule(Who.SIGNED_IN, _LOOK),
+    Action.WEBHOOK_READ: Rule(Who.MANAGER, _LOOK),
+    Action.WEBHOOK_CREATE: Rule(Who.MANAGER, _MANAGE),
+    Action.WEBHOOK_UPDATE: Rule(Who.MANAGER, _MANAGE),
+    Action.WEBHOOK_DELETE: Rule(Who.MANAGER, _MANAGE),
+    Action.WEBHOOK_TEST: Rule(Who.MANAGER, _MANAGE),
     Action.CLUSTER_READ: Rule(Who.SIGNED_IN, _READ),
     Action.AUDIT_READ: Rule(Who.ADMIN, _LOOK),
     Action.SETTINGS_READ: Rule(Who.ADMIN, _LOOK),

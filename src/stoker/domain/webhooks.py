@@ -14,7 +14,7 @@ from stoker.domain.clock import rfc3339
 from stoker.domain.lifecycle import Change
 from stoker.domain.workload import ConditionType, Phase, Workload
 
-MOST_WEBHOOKS = 20
+MOST_WEBHOOKS = 50
 """Of one workspace, or of the whole installation: every event is written down for each of them."""
 RETRY_SECONDS = (0, 5, 300, 1800, 7200, 18_000, 36_000, 50_400)
 """How long each try waits after the one before it."""

@@ -6,6 +6,7 @@ from stoker.domain.clock import Clock
 from stoker.domain.reach import Reach
 from stoker.domain.series import Series
 from stoker.domain.settings import Settings
+from stoker.domain.webhook_targets import Resolve
 from stoker.services.applications import Applications
 from stoker.services.authentication import Authentication
 from stoker.services.clusters import Clusters
@@ -31,6 +32,7 @@ from stoker.services.trail import Trail
 from stoker.services.training import Training
 from stoker.services.usage import Usage
 from stoker.services.users import Users
+from stoker.services.webhooks import Webhooks
 from stoker.services.workloads import Workloads
 from stoker.services.workspaces import Workspaces
 
@@ -63,9 +65,10 @@ class Services(Struct, frozen=True):
     measurements: Measurements
     usage: Usage
     reports: Reports
+    webhooks: Webhooks
 
 
-def build_services(context: Context, reach: Reach, series: Series) -> Services:
+def build_services(context: Context, reach: Reach, series: Series, resolve: Resolve) -> Services:
     passwords = Passwords()
     training = Training(context)
     return Services(
@@ -96,4 +99,5 @@ def build_services(context: Context, reach: Reach, series: Series) -> Services:
         measurements=Measurements(context, series, training),
         usage=Usage(context),
         reports=Reports(context),
+        webhooks=Webhooks(context, resolve),
     )

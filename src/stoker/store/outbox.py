@@ -52,8 +52,14 @@ SET state = 'given-up', next_at = NULL, error = :error
 WHERE webhook_id = :webhook_id
   AND state = 'pending'
 """
-SELECT = """
-SELECT number, webhook_id, event_id, event, at, state, tries, next_at, tried_at, status, error
+COLUMNS = "number, webhook_id, event_id, event, at, state, tries, next_at, tried_at, status, error"
+ADD_ONE = f"{ADD} RETURNING {COLUMNS}"
+AGAIN = f"""
+UPDATE webhook_delivery
+SET state = 'pending', tries = 0, next_at = 0
+WHERE number = :number
+  AND webhook_id = :webhook_id
+RETURNING {COLUMNS}
 """
 
 
@@ -98,9 +104,18 @@ def tell(transaction: Transaction, hooks: Sequence[Webhook], events: Iterable[To
     transaction.many(ADD, rows)
 
 
-def tell_one(transaction: Transaction, hook: Webhook, event: Told) -> None:
+def tell_one(transaction: Transaction, hook: Webhook, event: Told) -> Delivery:
     """Write an event down for one webhook, whatever it wants."""
-    transaction.run(ADD, _row(hook, event))
+    row = transaction.one(ADD_ONE, _row(hook, event))
+    if row is None:
+        raise RuntimeError("an event was not written down")
+    return _delivery(row)
+
+
+def send_again(transaction: Transaction, webhook_id: str, number: int) -> Delivery | None:
+    """Begin anew with an event, whatever came of it before; None when the webhook has none of this number."""
+    row = transaction.one(AGAIN, {"webhook_id": webhook_id, "number": number})
+    return _delivery(row) if row else None
 
 
 def first_due(transaction: Transaction) -> dict[str, int]:
@@ -133,7 +148,7 @@ def deliveries(transaction: Transaction, webhook_id: str, window: Window) -> Lis
     return page(
         transaction,
         _delivery,
-        select=SELECT,
+        select=f"SELECT {COLUMNS}",
         source="FROM webhook_delivery",
         condition="WHERE webhook_id = :webhook_id",
         order="number DESC",

@@ -68,6 +68,22 @@ def test_an_application_by_its_name(terminal: Terminal) -> None:
     assert gone.stderr.endswith("Next: stoker app list\n")
 
 
+def test_a_webhook_comes_and_goes(terminal: Terminal) -> None:
+    where = ("https://8.8.8.8/hook", "--event", "workload.failed", "--description", "pager")
+    assert terminal.ok("webhook", "add", *where).startswith("whsec_")
+    [hook] = terminal.json("webhook", "list")["items"]
+    assert (hook["url"], hook["events"], hook["description"]) == ("https://8.8.8.8/hook", ["workload.failed"], "pager")
+    assert terminal.json("webhook", "edit", hook["id"], "--all-events", "--disable")["events"] == []
+    assert terminal.json("webhook", "show", hook["id"])["enabled"] is False
+    assert "Enable it first" in terminal.type("webhook", "test", hook["id"]).stderr
+    assert terminal.json("webhook", "renew-secret", hook["id"], "--keep-old", "0")["secret"].startswith("whsec_")
+    assert terminal.json("webhook", "deliveries", hook["id"])["items"] == []
+    assert terminal.type("webhook", "retry", hook["id"], "1").returncode == 1
+    assert "is not on the public internet" in terminal.type("webhook", "add", "https://127.0.0.1/").stderr
+    terminal.ok("webhook", "delete", hook["id"], "--yes")
+    assert terminal.type("webhook", "show", hook["id"]).returncode == 3
+
+
 def test_clusters_can_be_seen(terminal: Terminal) -> None:
     [cluster] = terminal.json("cluster", "list")["items"]
     assert terminal.json("cluster", "show", cluster["name"]) == terminal.json("cluster", "show", cluster["id"])
