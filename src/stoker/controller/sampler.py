@@ -14,6 +14,7 @@ from msgspec import structs
 
 from stoker.controller.forever import forever
 from stoker.controller.news import News, Taken
+from stoker.controller.pod_use import PodUseKeeper
 from stoker.domain.clock import Clock
 from stoker.domain.errors import StokerError
 from stoker.domain.live import Part, SourceState
@@ -54,6 +55,7 @@ class Sampler:
         self._news = news
         self._period_ms = round(period_seconds * 1000)
         self._view = LiveView(idle_percent / 100)
+        self._pods = PodUseKeeper(store, cluster_id)
         self._turn = asyncio.Lock()
         self._asked: asyncio.Task[Readings] | None = None
         self._state = SourceState(source.name, None, stale=True, message="It has not been read yet.")
@@ -97,7 +99,10 @@ class Sampler:
                 await self._note_faults(readings)
             elif self._age_ms() > max(KEPT_SECONDS * 1000, 2 * self._period_ms):
                 await asyncio.to_thread(self._view.read, None)
-            await self._publish(keep_at if readings is not None and self._has_room() else None)
+            keep_at = keep_at if readings is not None and self._has_room() else None
+            await self._publish(keep_at)
+        if readings is not None and keep_at is not None:
+            await self._pods.keep(readings.pods, keep_at)
 
     async def _note_faults(self, readings: Readings) -> None:
         """What GPUs say of themselves counts from the reading that said it."""

@@ -6,7 +6,9 @@ import httpx
 from tests.api.lab import How
 from tests.contract.lens.lab import LensLab
 
-from stoker.store import inventory_rows
+from stoker.domain.pod_samples import PodSource
+from stoker.store import clusters, inventory_rows, pod_samples
+from stoker.store.base import Transaction
 
 WORKLOADS = "/api/v1/workloads"
 
@@ -54,6 +56,16 @@ class RunaiLab(LensLab):
 
     def uid(self, ref: str) -> str:
         return self.inside(ref).uid
+
+    def measure(self, pod_uid: str, at: int, **values: float) -> None:
+        """What was measured of a pod, as a collector keeps it."""
+
+        def change(transaction: Transaction) -> None:
+            cluster = clusters.find(transaction, "local")
+            assert cluster is not None
+            pod_samples.add(transaction, cluster.id, at, PodSource.USE, pod_samples.encode({pod_uid: values}))
+
+        self.run(self.installation.store.write(change))
 
     def idle(self, **milli: int) -> None:
         """What a sampler finds unused: milli-GPUs by workload."""

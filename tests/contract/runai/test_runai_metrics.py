@@ -78,6 +78,21 @@ def test_counts_and_requests_follow_the_pods(any_lab: RunaiLab) -> None:
     assert values(answer, "GPU_ALLOCATION") == ["0", "0", "2", "2", "2", "0", "0"]
 
 
+def test_what_pods_take_of_their_nodes_is_added_up(any_lab: RunaiLab) -> None:
+    ref = any_lab.submit(replica=2)
+    any_lab.start(ref, {"node-001": []}, {"node-002": []})
+    begun = any_lab.clock.now()
+    any_lab.clock.advance(seconds=120)
+    first, second = any_lab.pods(ref)
+    for second_of, milli in ((15, 500), (30, 1500), (90, 250)):
+        any_lab.measure(first.uid, begun + second_of * 1000, cpu_milli=milli, memory_bytes=2**30)
+    any_lab.measure(second.uid, begun + 15_000, cpu_milli=2000, memory_bytes=2**20)
+    kinds = "CPU_USAGE_CORES,CPU_MEMORY_USAGE_BYTES"
+    answer = metrics(any_lab, ref, kinds, begun, begun + 2 * MINUTE, numberOfSamples=2)
+    assert values(answer, "CPU_USAGE_CORES") == ["3", "0.25"]
+    assert values(answer, "CPU_MEMORY_USAGE_BYTES") == [str(2**30 + 2**20), str(2**30)]
+
+
 def test_no_samples_are_no_values_and_types_may_be_repeated(lab: RunaiLab) -> None:
     ref = lab.submit()
     now = lab.clock.now()

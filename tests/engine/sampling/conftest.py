@@ -12,7 +12,7 @@ from tests.conftest import LoopRun
 from stoker.domain.errors import ErrorCode, StokerError
 from stoker.domain.identity import Cluster
 from stoker.domain.node import Device, Node
-from stoker.domain.readings import Readings, no_gpus
+from stoker.domain.readings import PodUse, Readings, no_gpus
 from stoker.store import clusters, nodes
 from stoker.store.base import Store, Transaction
 from stoker.store.sqlite import SqliteStore
@@ -51,6 +51,7 @@ class Told:
         self.failing = False
         self.hanging = False
         self.utilization = 0.5
+        self.pods: tuple[PodUse, ...] = ()
         self.asked = 0
         self.at_once = 0
         self.most_at_once = 0
@@ -64,7 +65,7 @@ class Told:
                 await asyncio.Event().wait()
             if self.failing:
                 raise StokerError(ErrorCode.BACKEND_DOWN, "The source told is down.")
-            return reading(0, *self.names, utilization=self.utilization)
+            return structs.replace(reading(0, *self.names, utilization=self.utilization), pods=self.pods)
         finally:
             self.at_once -= 1
 

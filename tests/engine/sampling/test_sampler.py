@@ -13,7 +13,8 @@ from stoker.domain.clock import SystemClock
 from stoker.domain.errors import ErrorCode, StokerError
 from stoker.domain.live import GpuColumns, NodeNow, Overview, Part
 from stoker.domain.node import Node
-from stoker.store import live_views, nodes, samples
+from stoker.domain.readings import PodUse
+from stoker.store import live_views, nodes, pod_samples, samples
 from stoker.store.base import Store
 from stoker.telemetry import roster
 from stoker.telemetry.chunks import decode_chunk
@@ -99,6 +100,21 @@ def test_readings_are_kept_in_step_with_the_clock_and_in_the_order_of_the_roster
         "power": [350.0] * 4,
         "temperature": [40.0] * 4,
     }
+
+
+def test_what_pods_take_is_kept_with_the_readings(file: Store, loop_run: LoopRun) -> None:
+    async def story(lab: Lab) -> None:
+        lab.source.pods = (PodUse("p", 1500, 2**20),)
+        while True:
+            found = await lab.store.read(lambda tx: list(pod_samples.blocks(tx, CLUSTER, ["p"], 0, 1 << 62)))
+            if found and len(found[0].at) > 1:
+                break
+            await asyncio.sleep(0.02)
+        assert all(at % 100 == 0 for at in found[0].at)
+        assert found[0].columns["cpu_milli"][0] == 1500
+        assert found[0].columns["memory_bytes"][0] == 2**20
+
+    play(file, loop_run, story)
 
 
 def test_a_source_that_fails_is_shown_as_stale_and_its_last_word_stays(file: Store, loop_run: LoopRun) -> None:
