@@ -10,8 +10,7 @@ import importlib
 import io
 from collections.abc import AsyncIterator, Sequence
 from enum import StrEnum
-from types import UnionType
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 from msgspec import Struct, structs
 from starlette.requests import Request
@@ -42,10 +41,11 @@ def wanted(request: Request, asked: Format | None) -> Format:
     return Format.CSV if wants_csv(request) else Format.JSON
 
 
-def sheet(form: Format, rows: type[Struct], parts: Parts) -> Stream:
+async def sheet(form: Format, rows: type[Struct], parts: Parts) -> Stream:
     """All rows in this form."""
     if form is Format.PARQUET:
-        return Stream(_parquet(_arrow("pyarrow"), _arrow("pyarrow.parquet"), rows, parts), PARQUET)
+        arrow, parquet = [await asyncio.to_thread(_arrow, name) for name in ("pyarrow", "pyarrow.parquet")]
+        return Stream(_parquet(arrow, parquet, rows, parts), PARQUET)
     return Stream(_csv(rows, parts), CSV)
 
 
@@ -65,28 +65,47 @@ def _cell(value: object) -> object:
     return "" if value is None else defused(value) if isinstance(value, str) else value
 
 
+class _Sink(io.RawIOBase):
+    """What is written into it is taken out of it again, piece by piece."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._written = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, piece: Any) -> int:
+        self._pieces.append(bytes(piece))
+        self._written += len(self._pieces[-1])
+        return len(self._pieces[-1])
+
+    def tell(self) -> int:
+        return self._written
+
+    def take(self) -> bytes:
+        taken = b"".join(self._pieces)
+        self._pieces.clear()
+        return taken
+
+
 async def _parquet(arrow: Any, parquet: Any, rows: type[Struct], parts: Parts) -> AsyncIterator[bytes]:
-    hints = get_type_hints(rows, include_extras=True)
+    hints = get_type_hints(rows)
     names = {field.name: field.encode_name for field in structs.fields(rows)}
     schema = arrow.schema([(wire, arrow.type_for_alias(_arrow_type(hints[name]))) for name, wire in names.items()])
-    sink = io.BytesIO()
-    written = 0
+    sink = _Sink()
     with parquet.ParquetWriter(sink, schema) as writer:
         async for part in parts:
             columns = {wire: [getattr(row, name) for row in part] for name, wire in names.items()}
             await asyncio.to_thread(writer.write_table, arrow.table(columns, schema))
-            yield sink.getvalue()[written:]
-            written = sink.tell()
-    yield sink.getvalue()[written:]
+            yield sink.take()
+    yield sink.take()
 
 
 def _arrow_type(hint: Any) -> str:
-    """What a column holds; each may be empty."""
-    if get_origin(hint) is Annotated:
-        return _arrow_type(get_args(hint)[0])
-    if isinstance(hint, UnionType):
-        return _arrow_type(next(each for each in get_args(hint) if each is not type(None)))
-    return ARROW_TYPES[hint]
+    """What a column holds, whether or not it may be empty."""
+    alternatives = get_args(hint)
+    return _arrow_type(alternatives[0]) if alternatives else ARROW_TYPES[hint]
 
 
 def _arrow(module: str) -> Any:

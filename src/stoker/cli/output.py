@@ -149,13 +149,17 @@ def _csv(rows: Sequence[Any], columns: Sequence[Column]) -> str:
 
 
 def _dump(value: object, output: str) -> None:
-    plain = _plain(value)
+    click.echo(dumped(value, output), nl=False)
+
+
+def dumped(value: object, output: str) -> str:
+    """Anything as JSON or YAML, in the API's own shape."""
+    plain = _plain(_builtins(value))
     if output == "json":
-        click.echo(json_text(msgspec.json.format(msgspec.json.encode(plain), indent=2).decode()))
-        return
+        return json_text(msgspec.json.format(msgspec.json.encode(plain), indent=2).decode()) + "\n"
     import yaml
 
-    click.echo(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True), nl=False)
+    return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
 
 
 def _builtins(item: object) -> Any:

@@ -1,4 +1,4 @@
-"""Lines drawn in the terminal with braille dots, two across and four up in every character."""
+"""What is drawn in the terminal: bars, and lines of braille dots, two across and four up in every character."""
 
 import math
 from collections.abc import Sequence
@@ -35,6 +35,15 @@ def sparkline(values: Sequence[float | None], *, low: float | None = None, high:
     floor = min(known) if low is None else low
     span = (max(known) if high is None else high) - floor
     return "".join(_bar(value, floor, span) for value in values)
+
+
+def stacked_bar(parts: Sequence[tuple[float, str]], whole: float, width: int = 24) -> str:
+    """A bar of parts, each drawn with its own sign, that would be as long as `width` if they were the whole."""
+    drawn, reached = "", 0.0
+    for value, sign in parts:
+        reached += value
+        drawn += sign * (round(reached / whole * width) - len(drawn) if whole > 0 else 0)
+    return drawn
 
 
 def short(value: float) -> str:

@@ -1,7 +1,12 @@
-"""Says where a workload stands, on stderr: one line that moves on a terminal, one line per change elsewhere."""
+"""Says on stderr what is being waited for: where a workload stands, or that an answer takes its time.
+
+On a terminal it is one line that moves. Elsewhere a workload has one line per change, and an answer none.
+"""
 
 import contextlib
 import sys
+import threading
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -56,6 +61,32 @@ class Progress:
         from rich.text import Text
 
         self._status.update(Text(words))
+
+
+PATIENCE_SECONDS = 1.0
+
+
+@contextlib.contextmanager
+def waiting(words: str) -> Iterator[None]:
+    """A bar that moves on a terminal once this has taken longer than a second."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    bar.add_task(words, total=None)
+    late = threading.Timer(PATIENCE_SECONDS, bar.start)
+    late.daemon = True
+    late.start()
+    try:
+        yield
+    finally:
+        late.cancel()
+        late.join()
+        bar.stop()
 
 
 def standing(detail: "WorkloadDetail", *, place: bool = False) -> str:

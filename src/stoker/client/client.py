@@ -23,6 +23,7 @@ from stoker.client.resources import (
     Webhooks,
     Workspaces,
 )
+from stoker.client.usage import Usage
 from stoker.client.workloads import Workloads
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class Api(Installation[F]):
         self.clusters: Clusters[F] = Clusters(carrier)
         self.audit: Audit[F] = Audit(carrier)
         self.fleet: Fleet[F] = Fleet(carrier)
+        self.usage: Usage[F] = Usage(carrier)
 
 
 class Stoker(Api[Sync]):

@@ -103,7 +103,9 @@ class Prices:
         return self._by_model.get(model, self._by_model.get(EVERY_OTHER))
 
     def cost(self, amounts: Iterable[tuple[str, int]]) -> float | None:
-        """What amounts of models cost together; None when one of them has no price."""
+        """What amounts of models cost together; None when one of them has no price, or none has."""
+        if not self._by_model:
+            return None
         total = Fraction(0)
         for model, amount in amounts:
             price = self.of(model)

@@ -3,10 +3,12 @@
 import csv
 import io
 import random
+import sys
 from collections import defaultdict
 from typing import Any
 
 import httpx
+import pyarrow.parquet
 import pytest
 from msgspec import Struct
 from tests.api.lab import V1
@@ -14,6 +16,7 @@ from tests.contract.aggregation.lab import UsageLab
 
 from stoker.domain.clock import HOUR_MS, rfc3339
 from stoker.domain.usage import GPU_HOUR, Account, Entry, HourUse, MemoryStats, Replicas, Stats, Use
+from stoker.services import reports
 from stoker.store import usage, usage_facts
 from stoker.store.base import Transaction
 from stoker.usage.levels import levels
@@ -281,3 +284,35 @@ def test_what_cannot_be_asked_is_named(filled: Filled, query: dict[str, str], fi
 def test_what_is_not_there_is_404(filled: Filled) -> None:
     assert filled.lab.get(f"{V1}/usage?cluster=moon", as_="admin").status_code == 404
     assert filled.lab.get(f"{V1}/usage?workspace=moon", as_="admin").status_code == 404
+
+
+def test_parquet_holds_the_same_rows_with_their_types(filled: Filled) -> None:
+    query = httpx.QueryParams({"by": "workload", "since": rfc3339(FIRST), "until": rfc3339(FIRST + HOURS * HOUR_MS)})
+    answer = filled.lab.get(f"{V1}/usage?{query}&format=parquet", as_="admin")
+    assert answer.headers["content-type"] == "application/vnd.apache.parquet"
+    assert answer.headers["content-disposition"] == 'attachment; filename="usage.parquet"'
+    table = pyarrow.parquet.read_table(io.BytesIO(answer.content))
+    assert table.to_pylist() == filled.report("workload", 0, HOURS)["items"]
+    assert {str(table.schema.field(name).type) for name in ("name", "user")} == {"string"}
+    assert {str(table.schema.field(name).type) for name in ("busyGpuHours", "cost")} == {"double"}
+    asked = {"Accept": "application/vnd.apache.parquet"}
+    assert filled.lab.get(f"{V1}/usage?{query}", as_="admin", headers=asked).content == answer.content
+
+
+def test_a_long_report_is_written_in_parts(filled: Filled, monkeypatch: pytest.MonkeyPatch) -> None:
+    query = httpx.QueryParams({"by": "workload", "since": rfc3339(FIRST), "until": rfc3339(FIRST + HOURS * HOUR_MS)})
+
+    def both() -> tuple[str, list[Any]]:
+        answers = [filled.lab.get(f"{V1}/usage?{query}&format={form}", as_="admin") for form in ("csv", "parquet")]
+        return answers[0].text, pyarrow.parquet.read_table(io.BytesIO(answers[1].content)).to_pylist()
+
+    whole = both()
+    monkeypatch.setattr(reports, "AT_ONCE", 2)
+    assert both() == whole
+
+
+def test_without_the_extra_parquet_says_which_one_is_missing(filled: Filled, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    answer = filled.lab.get(f"{V1}/usage?format=parquet", as_="admin")
+    assert answer.status_code == 400
+    assert "pip install 'stoker[parquet]'" in answer.json()["error"]["hint"]

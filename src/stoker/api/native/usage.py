@@ -140,7 +140,7 @@ async def report_usage(call: Call[UsageParams]) -> UsageView | Stream:
         return _view(await call.services.reports.usage(call.actor, asked, params.window), params, _currency(call))
     scope = await call.services.reports.scope(call.actor, asked)
     call.headers.append(("Content-Disposition", f'attachment; filename="usage.{form}"'))
-    return sheet(form, UsageItem, _items(call.services.reports.stream(scope), scope))
+    return await sheet(form, UsageItem, _items(call.services.reports.stream(scope), scope))
 
 
 def _currency(call: Call[UsageParams]) -> str:

@@ -1,0 +1,67 @@
+"""What the server answers about usage: GPU-hours, and what they cost where models have prices."""
+
+from datetime import datetime
+from typing import Self
+
+from stoker.client.exchange import Answer, Request
+from stoker.client.shapes import Shape
+
+
+class UsageHours(Shape, frozen=True):
+    """`free`, `faulty` and `capacity` are None where only what was held is counted; costs, where a price is missing."""
+
+    allocated_gpu_hours: float
+    busy_gpu_hours: float
+    idle_gpu_hours: float
+    starting_gpu_hours: float
+    unmeasured_gpu_hours: float
+    lost_gpu_hours: float
+    free_gpu_hours: float | None
+    faulty_gpu_hours: float | None
+    capacity_gpu_hours: float | None
+    cost: float | None
+    idle_cost: float | None
+
+
+class UsageItem(UsageHours, frozen=True):
+    """`workspace`, `user` and `cluster` are of rows that are workloads."""
+
+    key: str
+    name: str
+    workspace: str | None
+    user: str | None
+    cluster: str | None
+
+
+class ClusterReach(Shape, frozen=True):
+    """Up to where the hours of a cluster are closed; None when none is."""
+
+    name: str
+    through: datetime | None
+
+
+class UsageReport(Shape, frozen=True):
+    """One page of a report, and the totals of all of it."""
+
+    by: str
+    label: str
+    since: datetime
+    until: datetime
+    through: datetime
+    clusters: tuple[ClusterReach, ...]
+    currency: str
+    unpriced_models: tuple[str, ...]
+    totals: UsageHours
+    items: tuple[UsageItem, ...]
+    total: int
+    next: int | None
+
+
+class Sheet(Shape, frozen=True):
+    """A file as the server wrote it."""
+
+    content: bytes
+
+    @classmethod
+    def of_answer(cls, request: Request, answer: Answer) -> Self | None:
+        return cls(content=answer.body) if answer.status == 200 else None
