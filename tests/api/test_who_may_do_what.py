@@ -174,6 +174,9 @@ ROWS = [
     Row("GET", f"{RUNAI}/{{workload}}/history", VIEWER, 200),
     Row("GET", f"{RUNAI}/{{workload}}/metrics?{SPAN}&metricType=GPU_UTILIZATION", VIEWER, 200),
     Row("GET", f"{RUNAI}/{{workload}}/pods", VIEWER, 200),
+    Row("GET", f"{RUNAI}/{{workload}}/pods/{{pod}}/metrics?{SPAN}&metricType=GPU_UTILIZATION", VIEWER, 404),
+    Row("GET", f"{RUNAI}/inferences/{{workload}}/metrics?{SPAN}&metricType=LATENCY", SIGNED_IN, 404),  # it is none
+    Row("GET", f"{RUNAI}/inferences/{{workload}}/pods/{{pod}}/metrics?{SPAN}&metricType=LATENCY", SIGNED_IN, 404),
     Row("GET", f"{RUNAI}/pods", SIGNED_IN, 200),
     Row("GET", f"{RUNAI}/pods/count", SIGNED_IN, 200),
     Row("POST", f"{RUNAI}/workspaces", MEMBER, 202, {**PLACE, "spec": SHELL}),

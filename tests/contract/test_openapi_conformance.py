@@ -43,6 +43,9 @@ NOT_GUESSED = {
     # Nor a range whose end comes after its start, and not too long after it.
     "/api/workloads/{uid}/metrics",
     "/api/v1/workloads/{workloadId}/metrics",
+    "/api/v1/workloads/{workloadId}/pods/{podId}/metrics",
+    "/api/v1/workloads/inferences/{workloadId}/metrics",
+    "/api/v1/workloads/inferences/{workloadId}/pods/{podId}/metrics",
     *(f"/api/v1/gpu-aggregation/{level}/hourly-stats" for level in ("cluster", "namespaces", "labels", "workloads")),
     # Nor a spec with nothing in it that has no counterpart here; the last of these is never served.
     *(f"/api/v1/workloads/{kind}" for kind in ("workspaces", "trainings", "distributed", "inferences")),
@@ -123,6 +126,19 @@ class Target:
             case ["api", "v1", "workload-categories", _]:
                 return {"categoryId": CATEGORY_ROWS[0].id}
             case ["api", "v1", "workloads", "{workloadId}", "events" | "history" | "pods"]:
+                return {"workloadId": self.new_workload()}
+            case ["api", "v1", "workloads", "{workloadId}", "pods", "{podId}", _] | [
+                "api",
+                "v1",
+                "workloads",
+                "inferences",
+                "{workloadId}",
+                "pods",
+                "{podId}",
+                _,
+            ]:
+                return {"workloadId": self.new_workload(), "podId": "master-0"}
+            case ["api", "v1", "workloads", "inferences", "{workloadId}", _]:
                 return {"workloadId": self.new_workload()}
             case ["api", "v1", "workloads", "{workloadType}", "{workloadId}", *rest]:
                 return {"workloadType": "workspaces", "workloadId": self.new_workload(stopped=rest == ["resume"])}

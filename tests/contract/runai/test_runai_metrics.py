@@ -7,7 +7,8 @@ import pytest
 from tests.contract.runai.lab import WORKLOADS, RunaiLab
 from tests.contract.safe.lab import big_node
 
-from stoker.api.runai.metrics import HISTOGRAMS, MetricType
+from stoker.api.runai.measured import HISTOGRAMS
+from stoker.api.runai.metrics import MetricType, PodMetricType
 from stoker.domain.clock import rfc3339
 from stoker.domain.errors import ErrorCode, StokerError
 from stoker.domain.node import Device, Node
@@ -34,7 +35,7 @@ def test_every_type_is_answered_and_what_does_not_apply_is_empty(any_lab: RunaiL
     kinds = get_args(MetricType)
     answer = metrics(any_lab, ref, ",".join(kinds), now - MINUTE, now)
     assert [each["type"] for each in answer["measurements"]] == [kind for kind in kinds if kind not in HISTOGRAMS]
-    assert answer["histogram"] == [{"type": kind, "values": []} for kind in HISTOGRAMS]
+    assert answer["histogram"] == [{"type": kind, "values": []} for kind in kinds if kind in HISTOGRAMS]
     assert values(answer, "NVLINK_BANDWIDTH_TOTAL") == values(answer, "NIM_NUM_REQUESTS_RUNNING") == []
     assert "errors" not in answer
 
@@ -123,6 +124,89 @@ def test_a_bad_parameter_is_refused_by_its_name(lab: RunaiLab, query: dict[str, 
     good = {"metricType": "POD_COUNT", "start": "2026-01-01T00:00:00Z", "end": "2026-01-02T00:00:00Z"}
     asked = {name: value for name, value in {**good, **query}.items() if value is not None}
     assert lab.refused(f"/{uid}/metrics", **asked).startswith(f"{field}: ")
+
+
+def test_a_pod_has_a_line_for_each_of_its_gpus_and_of_no_other(any_lab: RunaiLab) -> None:
+    ref = any_lab.submit(gpu="2", replica=2)
+    any_lab.add_nodes(Node("node-001", 1, 1, tuple(Device(number, "", "m", 100 * 2**30) for number in range(4))))
+    any_lab.start(ref, {"node-001": [0, 1]}, {"node-001": [2, 3]})
+    begun = any_lab.clock.now()
+    any_lab.clock.advance(seconds=60)
+    shown = [{Metric.UTILIZATION: number / 10, Metric.MEMORY_USED: number * 2**30} for number in range(4)]
+    any_lab.sample(begun + MINUTE, {"node-001": shown})
+    pod = any_lab.pods(ref)[1]
+    any_lab.measure(pod.uid, begun + MINUTE, cpu_milli=250)
+    kinds = get_args(PodMetricType)
+    asked = {"metricType": ",".join(kinds), "start": rfc3339(begun), "end": rfc3339(begun + MINUTE)}
+    path = f"/{any_lab.uid(ref)}/pods/{pod.uid}/metrics"
+    answer = any_lab.runai(path, numberOfSamples=1, **asked)
+    at = rfc3339(begun + MINUTE)
+    full = [each for each in answer["measurements"] if each["values"]]
+    assert full == [
+        {"type": "GPU_UTILIZATION_PER_GPU", "values": [{"value": "20", "timestamp": at}], "labels": {"gpu": "2"}},
+        {"type": "GPU_UTILIZATION_PER_GPU", "values": [{"value": "30", "timestamp": at}], "labels": {"gpu": "3"}},
+        {"type": "GPU_UTILIZATION", "values": [{"value": "25", "timestamp": at}]},
+        *(
+            {
+                "type": "GPU_MEMORY_USAGE_BYTES_PER_GPU",
+                "values": [{"value": str(number * 2**30), "timestamp": at}],
+                "labels": {"gpu": str(number)},
+            }
+            for number in (2, 3)
+        ),
+        {"type": "GPU_MEMORY_USAGE_BYTES", "values": [{"value": str(5 * 2**30), "timestamp": at}]},
+        {"type": "CPU_USAGE_CORES", "values": [{"value": "0.25", "timestamp": at}]},
+    ]
+    assert {each["type"] for each in answer["measurements"]} | {each["type"] for each in answer["histogram"]} == set(
+        kinds
+    )
+    text = any_lab.get(
+        f"{WORKLOADS}{path}?start={rfc3339(begun)}&end={at}&numberOfSamples=1&metricType=GPU_UTILIZATION_PER_GPU",
+        as_="viewer",
+        headers={"Accept": "text/csv"},
+    ).text
+    assert text.splitlines()[1:] == [
+        f"GPU_UTILIZATION_PER_GPU,{at},20,2",
+        f"GPU_UTILIZATION_PER_GPU,{at},30,3",
+    ]
+
+
+def test_metrics_of_pods_are_for_those_who_see_the_workload_it_belongs_to(lab: RunaiLab) -> None:
+    ref, other = lab.submit(gpu="1"), lab.submit()
+    lab.start(ref, {"node-001": [0]})
+    [pod] = lab.pods(ref)
+    now = lab.clock.now()
+    lab.clock.advance(seconds=60)
+    query = f"start={rfc3339(now)}&end={rfc3339(now + MINUTE)}"
+    path = f"{WORKLOADS}/{lab.uid(ref)}/pods/{pod.uid}/metrics?{query}&metricType=GPU_UTILIZATION"
+    assert lab.get(path, as_="outsider").status_code == 404
+    assert lab.get(path.replace(lab.uid(ref), lab.uid(other)), as_="admin").status_code == 404
+    assert lab.get(path.replace("GPU_UTILIZATION", "POD_COUNT"), as_="admin").status_code == 400
+    down = StokerError(ErrorCode.BACKEND_DOWN, "Prometheus does not answer.")
+    with mock.patch.object(StoredSeries, "gpus", side_effect=down):
+        some = lab.get(f"{path},CPU_USAGE_CORES,GPU_UTILIZATION_PER_GPU", as_="admin")
+        none = lab.get(path, as_="admin")
+    assert (some.status_code, none.status_code) == (207, 503)
+    assert [each["type"] for each in some.json()["errors"]] == ["GPU_UTILIZATION", "GPU_UTILIZATION_PER_GPU"]
+
+
+def test_an_inference_workload_has_throughput_and_latency(any_lab: RunaiLab) -> None:
+    ref = any_lab.submit(kind="Deployment", service={"port": 80})
+    any_lab.start(ref, {"node-001": []})
+    begun = any_lab.clock.now()
+    any_lab.clock.advance(seconds=120)
+    [pod] = any_lab.pods(ref)
+    for minute, (done, seconds) in enumerate(((60, 30.0), (180, 270.0)), 1):
+        counts = {"latency_seconds <= inf": done, "latency_sum": seconds}
+        any_lab.measure(pod.uid, begun + minute * MINUTE, **counts)
+    asked = {"metricType": "THROUGHPUT,LATENCY", "start": rfc3339(begun), "end": rfc3339(begun + 2 * MINUTE)}
+    for path in ("", f"/pods/{pod.uid}"):
+        answer = any_lab.runai(f"/inferences/{any_lab.uid(ref)}{path}/metrics", numberOfSamples=2, **asked)
+        assert values(answer, "THROUGHPUT") == ["1", "2"]
+        assert values(answer, "LATENCY") == ["500", "2000"]
+    job = any_lab.uid(any_lab.submit())
+    query = "&".join(f"{name}={value}" for name, value in asked.items())
+    assert any_lab.get(f"{WORKLOADS}/inferences/{job}/metrics?{query}", as_="admin").status_code == 404
 
 
 def test_what_could_not_be_read_is_named_beside_what_could(lab: RunaiLab) -> None:

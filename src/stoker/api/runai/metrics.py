@@ -1,27 +1,19 @@
-"""What a workload did over a range. Every number is text here, and what does not apply to a workload is empty."""
+"""What a workload, or one pod of it, did over a range."""
 
-import math
-from collections.abc import Mapping
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta
 from starlette.responses import Response
 
-from stoker.api.csv_text import CSV, csv_response, wants_csv
+from stoker.api.csv_text import CSV
 from stoker.api.endpoint import Call, endpoint
-from stoker.api.families import RUNAI, STATUS, encode
-from stoker.api.params import Params
-from stoker.api.runai.filters import with_plus
-from stoker.api.runai.translate import number_text
+from stoker.api.families import RUNAI
+from stoker.api.runai.measured import Asked, Metrics, MetricsSpan, read_metrics
+from stoker.api.runai.words import TYPES
 from stoker.api.runai.workloads import WORKLOADS
-from stoker.api.times import instant
-from stoker.domain.clock import rfc3339
-from stoker.domain.errors import ErrorCode
+from stoker.domain.errors import ErrorCode, not_found
 from stoker.domain.permissions import Action
-from stoker.services.consumption import Consumed, Measure
-from stoker.services.pod_parts import percentiles
 
-PARTIAL = 207
 MetricType = Literal[
     "GPU_UTILIZATION",
     "GPU_MEMORY_USAGE_BYTES",
@@ -48,76 +40,62 @@ MetricType = Literal[
     "NVLINK_BANDWIDTH_TOTAL",
     "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL",
 ]
-MEASURES: dict[str, Measure] = {
-    "GPU_UTILIZATION": Measure.GPU_UTILIZATION,
-    "GPU_MEMORY_USAGE_BYTES": Measure.GPU_MEMORY_USED,
-    "GPU_MEMORY_REQUEST_BYTES": Measure.GPU_MEMORY_REQUESTED,
-    "GPU_ALLOCATION": Measure.GPU_ALLOCATED,
-    "CPU_REQUEST_CORES": Measure.CPU_REQUESTED,
-    "CPU_LIMIT_CORES": Measure.CPU_REQUESTED,
-    "CPU_MEMORY_REQUEST_BYTES": Measure.MEMORY_REQUESTED,
-    "CPU_MEMORY_LIMIT_BYTES": Measure.MEMORY_REQUESTED,
-    "CPU_USAGE_CORES": Measure.CPU_USED,
-    "CPU_MEMORY_USAGE_BYTES": Measure.MEMORY_USED,
-    "POD_COUNT": Measure.PODS,
-    "RUNNING_POD_COUNT": Measure.RUNNING_PODS,
-    "NIM_NUM_REQUESTS_RUNNING": Measure.REQUESTS_RUNNING,
-    "NIM_NUM_REQUESTS_WAITING": Measure.REQUESTS_WAITING,
-    "NIM_NUM_REQUEST_MAX": Measure.REQUESTS_MOST,
-    "NIM_REQUEST_SUCCESS_TOTAL": Measure.REQUESTS_SUCCEEDED,
-    "NIM_REQUEST_FAILURE_TOTAL": Measure.REQUESTS_FAILED,
-    "NIM_GPU_CACHE_USAGE_PERC": Measure.CACHE_USED,
-    "NIM_TIME_TO_FIRST_TOKEN_SECONDS": Measure.FIRST_TOKENS,
-    "NIM_E2E_REQUEST_LATENCY_SECONDS": Measure.LATENCIES,
-    "NIM_TIME_TO_FIRST_TOKEN_SECONDS_PERCENTILES": Measure.FIRST_TOKENS,
-    "NIM_E2E_REQUEST_LATENCY_SECONDS_PERCENTILES": Measure.LATENCIES,
-}
-HISTOGRAMS = tuple(name for name in get_args(MetricType) if "_SECONDS" in name)
-PERCENTILES = "_PERCENTILES"
-DIGITS = 4
+PodMetricType = Literal[
+    "GPU_UTILIZATION_PER_GPU",
+    "GPU_UTILIZATION",
+    "GPU_MEMORY_USAGE_BYTES_PER_GPU",
+    "GPU_MEMORY_USAGE_BYTES",
+    "CPU_USAGE_CORES",
+    "CPU_MEMORY_USAGE_BYTES",
+    "GPU_GRAPHICS_ENGINE_ACTIVITY_PER_GPU",
+    "GPU_SM_ACTIVITY_PER_GPU",
+    "GPU_SM_OCCUPANCY_PER_GPU",
+    "GPU_TENSOR_ACTIVITY_PER_GPU",
+    "GPU_FP64_ENGINE_ACTIVITY_PER_GPU",
+    "GPU_FP32_ENGINE_ACTIVITY_PER_GPU",
+    "GPU_FP16_ENGINE_ACTIVITY_PER_GPU",
+    "GPU_MEMORY_BANDWIDTH_UTILIZATION_PER_GPU",
+    "GPU_NVLINK_TRANSMITTED_BANDWIDTH_PER_GPU",
+    "GPU_NVLINK_RECEIVED_BANDWIDTH_PER_GPU",
+    "GPU_PCIE_TRANSMITTED_BANDWIDTH_PER_GPU",
+    "GPU_PCIE_RECEIVED_BANDWIDTH_PER_GPU",
+    "GPU_SWAP_MEMORY_BYTES_PER_GPU",
+    "NIM_NUM_REQUESTS_RUNNING",
+    "NIM_NUM_REQUESTS_WAITING",
+    "NIM_NUM_REQUEST_MAX",
+    "NIM_REQUEST_SUCCESS_TOTAL",
+    "NIM_REQUEST_FAILURE_TOTAL",
+    "NIM_GPU_CACHE_USAGE_PERC",
+    "NIM_TIME_TO_FIRST_TOKEN_SECONDS",
+    "NIM_E2E_REQUEST_LATENCY_SECONDS",
+    "NIM_TIME_TO_FIRST_TOKEN_SECONDS_PERCENTILES",
+    "NIM_E2E_REQUEST_LATENCY_SECONDS_PERCENTILES",
+    "NVLINK_BANDWIDTH_TOTAL",
+    "NVLINK_BANDWIDTH_TOTAL_PER_GPU",
+    "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL",
+    "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL_PER_GPU",
+]
+InferenceMetricType = Literal["THROUGHPUT", "LATENCY"]
+"""Requests a second; milliseconds of one."""
+PodId = Annotated[str, Meta(min_length=1, max_length=100, description="The id of a pod, or its name.")]
+FAILURES = (ErrorCode.NOT_FOUND, ErrorCode.BACKEND_DOWN)
 
 
-class MetricsParams(Params, frozen=True, kw_only=True, rename="camel"):
-    workload_id: Annotated[str, Meta(max_length=100)]
+class MetricsParams(MetricsSpan, frozen=True, kw_only=True, rename="camel"):
     metric_type: Annotated[tuple[MetricType, ...], Meta(min_length=1, max_length=100)]
-    start: Annotated[str, Meta(max_length=64, description="RFC 3339; UTC when it names no zone.")]
-    end: Annotated[str, Meta(max_length=64, description="RFC 3339; UTC when it names no zone.")]
-    number_of_samples: Annotated[int, Meta(ge=0, le=1000)] = 20
 
 
-class MetricValue(Struct, frozen=True):
-    value: str
-    timestamp: str
+class PodMetricsParams(MetricsSpan, frozen=True, kw_only=True, rename="camel"):
+    pod_id: PodId
+    metric_type: Annotated[tuple[PodMetricType, ...], Meta(min_length=1, max_length=100)]
 
 
-class Measurement(Struct, frozen=True):
-    type: str
-    values: list[MetricValue]
-    labels: dict[str, str] | UnsetType = UNSET
+class InferenceMetricsParams(MetricsSpan, frozen=True, kw_only=True, rename="camel"):
+    metric_type: Annotated[tuple[InferenceMetricType, ...], Meta(min_length=1, max_length=100)]
 
 
-class HistogramValue(Struct, frozen=True):
-    timestamp: str
-    data: dict[str, str]
-
-
-class Histogram(Struct, frozen=True):
-    type: str
-    values: list[HistogramValue]
-
-
-class MetricFailure(Struct, frozen=True):
-    type: str
-    code: int
-    message: str
-
-
-class Metrics(Struct, frozen=True):
-    """`errors` names what could not be read; it is there only when something could not."""
-
-    measurements: list[Measurement]
-    histogram: list[Histogram] | None = None
-    errors: list[MetricFailure] | UnsetType = UNSET
+class InferencePodMetricsParams(InferenceMetricsParams, frozen=True, kw_only=True, rename="camel"):
+    pod_id: PodId
 
 
 @endpoint(
@@ -129,75 +107,68 @@ class Metrics(Struct, frozen=True):
     result=Metrics,
     partly=Metrics,
     also=(CSV,),
-    errors=(ErrorCode.NOT_FOUND, ErrorCode.BACKEND_DOWN),
+    errors=FAILURES,
 )
 async def read_runai_metrics(call: Call[MetricsParams]) -> Metrics | Response:
     """What a workload asked for, held and used: so many samples, each at the end of an equal part of the range.
 
     207 when only some types could be read; `errors` then names the others.
     """
-    asked = call.params
-    types = tuple(dict.fromkeys(asked.metric_type))
-    measures = tuple(dict.fromkeys(MEASURES[each] for each in types if each in MEASURES))
-    start, end = instant(with_plus(asked.start), "start"), instant(with_plus(asked.end), "end")
-    found = await call.services.consumption.read(
-        call.actor, asked.workload_id, start, end, asked.number_of_samples, measures
-    )
-    failures = [
-        MetricFailure(each, STATUS[error.code], error.message)
-        for each in types
-        if each in MEASURES and (error := found.failed.get(MEASURES[each])) is not None
-    ]
-    if len(failures) == len(types):
-        raise next(iter(found.failed.values()))
-    answer = Metrics(
-        [_measurement(each, found) for each in types if each not in HISTOGRAMS and not _has_failed(each, found)],
-        [_histogram(each, found) for each in types if each in HISTOGRAMS] or None,
-        failures or UNSET,
-    )
-    if failures:
-        return Response(encode(answer), PARTIAL, media_type="application/json")
-    return _csv(answer) if wants_csv(call.request) else answer
+    return await read_metrics(call, call.params.metric_type)
 
 
-def _has_failed(name: str, found: Consumed) -> bool:
-    return name in MEASURES and MEASURES[name] in found.failed
+@endpoint(
+    "GET",
+    f"{WORKLOADS}/{{workloadId}}/pods/{{podId}}/metrics",
+    family=RUNAI,
+    action=Action.WORKLOAD_READ,
+    params=PodMetricsParams,
+    result=Metrics,
+    partly=Metrics,
+    also=(CSV,),
+    errors=FAILURES,
+)
+async def read_runai_pod_metrics(call: Call[PodMetricsParams]) -> Metrics | Response:
+    """What one pod used and served; types that end in `PER_GPU` have a line for each of its GPUs.
+
+    207 when only some types could be read; `errors` then names the others.
+    """
+    return await read_metrics(call, call.params.metric_type, call.params.pod_id)
 
 
-def _measurement(name: str, found: Consumed) -> Measurement:
-    points = found.values.get(MEASURES[name], []) if name in MEASURES else []
-    return Measurement(name, [MetricValue(number_text(round(value, DIGITS)), rfc3339(at)) for value, at in points])
+@endpoint(
+    "GET",
+    f"{WORKLOADS}/inferences/{{workloadId}}/metrics",
+    family=RUNAI,
+    action=Action.WORKLOAD_READ,
+    params=InferenceMetricsParams,
+    result=Metrics,
+    also=(CSV,),
+    errors=FAILURES,
+)
+async def read_inference_metrics(call: Call[InferenceMetricsParams]) -> Metrics | Response:
+    """How many requests a second an inference workload was done with, and how long one took, in milliseconds."""
+    await _must_serve(call)
+    return await read_metrics(call, call.params.metric_type)
 
 
-def _histogram(name: str, found: Consumed) -> Histogram:
-    """How many were not above each bound; or what half, nine tenths and nearly all of them were not above."""
-    parts = found.histograms.get(MEASURES[name], [])
-    if name.endswith(PERCENTILES):
-        shown = [(percentiles(counts), at) for counts, at in parts]
-    else:
-        shown = [({_bound(bound): count for bound, count in counts.items()}, at) for counts, at in parts]
-    return Histogram(name, [HistogramValue(rfc3339(at), _texts(data)) for data, at in shown if data])
+@endpoint(
+    "GET",
+    f"{WORKLOADS}/inferences/{{workloadId}}/pods/{{podId}}/metrics",
+    family=RUNAI,
+    action=Action.WORKLOAD_READ,
+    params=InferencePodMetricsParams,
+    result=Metrics,
+    also=(CSV,),
+    errors=FAILURES,
+)
+async def read_inference_pod_metrics(call: Call[InferencePodMetricsParams]) -> Metrics | Response:
+    """The same of one replica."""
+    await _must_serve(call)
+    return await read_metrics(call, call.params.metric_type, call.params.pod_id)
 
 
-def _bound(bound: float) -> str:
-    return "+Inf" if math.isinf(bound) else str(bound)
-
-
-def _texts(data: Mapping[str, float]) -> dict[str, str]:
-    return {word: number_text(round(value, DIGITS)) for word, value in data.items()}
-
-
-def _csv(answer: Metrics) -> Response:
-    """One line for each value; `label` says of which GPU, or which part of a histogram."""
-    rows = [
-        (each.type, point.timestamp, point.value, ";".join((each.labels or {}).values()))
-        for each in answer.measurements
-        for point in each.values
-    ]
-    rows += [
-        (each.type, point.timestamp, value, word)
-        for each in answer.histogram or []
-        for point in each.values
-        for word, value in point.data.items()
-    ]
-    return csv_response(("metricType", "timestamp", "value", "label"), rows)
+async def _must_serve(call: Call[Asked]) -> None:
+    uid = call.params.workload_id
+    if (await call.services.workloads.read(call.actor, uid)).entry.workload.kind not in TYPES["inferences"]:
+        raise not_found("workload", uid)

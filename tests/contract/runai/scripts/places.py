@@ -1,6 +1,7 @@
 """Reads where workloads run, whose they are and what happened to them; the client's models judge every body."""
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from clients import GIVEN, Client, until
@@ -43,6 +44,24 @@ def main() -> None:
             client.call(work.pods.list_pods, verbosity="full", sort_by="createdAt"),
         ),
     }
+    pod = bodies["pods"][1]["pods"][0]["id"]
+    end = datetime.now(UTC)
+    asked: dict[str, Any] = {"start": end - timedelta(minutes=5), "end": end, "number_of_samples": 5}
+    serving = client.call(
+        work.inferences.create_inference1,
+        models.InferenceCreationRequest.model_validate({"name": "serve", **GIVEN["place"], "spec": spec}),
+    )["workloadId"]
+    inferred = [models.InferenceWorkloadMetricType.THROUGHPUT, models.InferenceWorkloadMetricType.LATENCY]
+    bodies |= {
+        "pod metrics": (
+            models.MetricsCompositeResponse,
+            client.call(work.pods.get_workload_pod_metrics, ref, pod, metric_type=list(models.PodMetricType), **asked),
+        ),
+        "inference metrics": (
+            models.MetricsResponse,
+            client.call(work.inferences.get_inference_workload_metrics, serving, metric_type=inferred, **asked),
+        ),
+    }
     for model, answer in bodies.values():
         model.model_validate(answer)
     clusters = client.call(organisation.clusters.get_clusters)
@@ -58,6 +77,8 @@ def main() -> None:
                 "events": [each["reason"] for each in bodies["events"][1]["events"]],
                 "pods": [each["workloadId"] == ref for each in bodies["pods"][1]["pods"]],
                 "names": all(each["workloadName"] for each in bodies["all pods"][1]["pods"]),
+                "pod metrics": len({each["type"] for each in bodies["pod metrics"][1]["measurements"]}),
+                "inference metrics": [each["type"] for each in bodies["inference metrics"][1]["measurements"]],
                 "nodes": len(bodies["nodes"][1]["nodes"]),
             }
         )
