@@ -152,6 +152,7 @@ ROWS = [
     Row("GET", f"{V1}/gpus", SIGNED_IN, 200),
     # Reports: each shows a caller what its workspaces held
     Row("GET", f"{V1}/usage", SIGNED_IN, 200),
+    Row("GET", f"{V1}/waste", SIGNED_IN, 200),
     # Usage: open like the rest of monitoring
     Row("GET", f"{USAGE}/clusters", SIGNED_IN, 200),
     Row("GET", f"{USAGE}/namespaces", SIGNED_IN, 200),

@@ -16,6 +16,7 @@ from stoker.api.native import (
     sessions,
     training,
     users,
+    waste,
     webhooks,
     workspaces,
 )
@@ -43,6 +44,7 @@ ENDPOINTS: list[Endpoint] = endpoints_of(
         fleet,
         measurements,
         native_usage,
+        waste,
         sessions,
         users,
         departments,

@@ -28,6 +28,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "nodes": ("nodes", "List nodes."),
         "gpus": ("gpus", "List GPUs."),
         "metrics": ("metrics", "Plot what the GPUs of a workload did."),
+        "waste": ("waste", "List GPUs that are held and not used."),
         "usage": ("usage", "Add up what GPUs were used for, and what that cost."),
     },
     "Who and where": {

@@ -108,6 +108,7 @@ class Gpu(Shape, frozen=True):
     memory_total_bytes: int
     power_watts: float | None
     temperature: float | None
+    idle_since: datetime | None = None
 
 
 class GpuLine(Shape, frozen=True):

@@ -57,6 +57,43 @@ class UsageReport(Shape, frozen=True):
     next: int | None
 
 
+class WasteItem(Shape, frozen=True):
+    """A workload with idle GPUs; how long is None when it is not known."""
+
+    workload_id: str
+    uid: str
+    name: str
+    kind: str
+    cluster: str
+    namespace: str
+    workspace: str
+    user: str
+    models: str
+    gpus: float
+    idle_gpus: float
+    idle_since: datetime | None
+    idle_seconds: int | None
+    idle_gpu_hours: float
+    cost: float | None
+    stop_command: str
+
+
+class WasteReport(Shape, frozen=True):
+    """One page of what is held and not used, and all of it together; `threshold` is in percent."""
+
+    at: datetime
+    threshold: float
+    least_seconds: int
+    currency: str
+    unpriced_models: tuple[str, ...]
+    idle_gpus: float
+    idle_gpu_hours: float
+    cost: float | None
+    items: tuple[WasteItem, ...]
+    total: int
+    next: int | None
+
+
 class Sheet(Shape, frozen=True):
     """A file as the server wrote it."""
 

@@ -176,6 +176,8 @@ class Sampler:
         if not self._view.idle_since and (before := live_views.read(transaction, self._cluster_id, Part.CONSUMERS)):
             known = live_views.decode_consumers(before.body)
             self._view.idle_since = {each.uid: each.idle_since for each in known if each.idle_since is not None}
+        if self._view.idleness.empty and (before := live_views.read(transaction, self._cluster_id, Part.GPUS)):
+            self._view.idleness.restore(live_views.decode_gpus(before.body), before.at)
         return nodes.of_cluster(transaction, self._cluster_id), holders.of_cluster(transaction, self._cluster_id)
 
     async def _mend(self, taken: Taken) -> None:

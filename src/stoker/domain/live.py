@@ -117,3 +117,5 @@ class GpuColumns(Struct, frozen=True):
     memory_total_bytes: list[int]
     power_watts: list[float | None]
     temperature: list[float | None]
+    idle_since: list[int | None] = []
+    """Since when it has been idle in the hands of the workload that holds it; None when it is not."""

@@ -32,6 +32,7 @@ from stoker.services.trail import Trail
 from stoker.services.training import Training
 from stoker.services.usage import Usage
 from stoker.services.users import Users
+from stoker.services.waste import Waste
 from stoker.services.webhooks import Webhooks
 from stoker.services.workloads import Workloads
 from stoker.services.workspaces import Workspaces
@@ -65,12 +66,14 @@ class Services(Struct, frozen=True):
     measurements: Measurements
     usage: Usage
     reports: Reports
+    waste: Waste
     webhooks: Webhooks
 
 
 def build_services(context: Context, reach: Reach, series: Series, resolve: Resolve) -> Services:
     passwords = Passwords()
     training = Training(context)
+    live = Live(context)
     return Services(
         settings=context.settings,
         clock=context.clock,
@@ -92,12 +95,13 @@ def build_services(context: Context, reach: Reach, series: Series, resolve: Reso
         events=Events(context),
         explain=Explain(context),
         monitoring=Monitoring(context),
-        live=Live(context),
+        live=live,
         summary=Summary(context),
         totals=Totals(context),
         training=training,
         measurements=Measurements(context, series, training),
         usage=Usage(context),
         reports=Reports(context),
+        waste=Waste(context, live),
         webhooks=Webhooks(context, resolve),
     )

@@ -77,6 +77,7 @@ class GpuNow(Struct, frozen=True):
     memory_total_bytes: int
     power_watts: float | None
     temperature: float | None
+    idle_since: int | None
 
 
 Numbers = NDArray[np.float64]
@@ -89,6 +90,9 @@ class _Orders:
         self._columns = columns
         self._size = size
         self._known: dict[tuple[GridSort, bool], NDArray[np.intp]] = {}
+
+    def column(self, sort: GridSort) -> Numbers:
+        return self._columns[sort]
 
     def places(self, sort: GridSort, *, descending: bool) -> NDArray[np.intp]:
         """What is not known comes last either way; what is equal stays in the order of names."""
@@ -153,6 +157,14 @@ class GpuGrid:
         shown = places[window.offset : window.offset + window.limit]
         return Listing([self._gpu(place) for place in shown.tolist()], len(places))
 
+    def idle(self, cluster_id: str, up_to: float) -> list[GpuNow]:
+        """GPUs without a fault that are held and used no more than this."""
+        used = self._orders.column(GridSort.UTILIZATION)
+        mask = (self._allocated > 0) & ~self._faulty & (used <= up_to)
+        if cluster_id:
+            mask &= self._of_cluster(cluster_id)
+        return [self._gpu(place) for place in np.flatnonzero(mask).tolist()]
+
     def _masks(self, query: GpuQuery) -> list[NDArray[np.bool_]]:
         masks: list[NDArray[np.bool_]] = []
         if query.cluster_id:
@@ -194,6 +206,7 @@ class GpuGrid:
             memory_total_bytes=columns.memory_total_bytes[at],
             power_watts=columns.power_watts[at],
             temperature=columns.temperature[at],
+            idle_since=columns.idle_since[at] if columns.idle_since else None,
         )
 
 

@@ -3,10 +3,12 @@
 import msgspec
 import numpy as np
 from msgspec import Raw
+from numpy.typing import NDArray
 
 from stoker.domain.live import GpuColumns
 from stoker.domain.readings import Metric
 from stoker.telemetry.gauges import Gauges
+from stoker.telemetry.idleness import first_holders
 from stoker.telemetry.layout import Layout
 from stoker.telemetry.picture import Scene, or_none
 from stoker.telemetry.roster import Roster
@@ -23,7 +25,7 @@ class GpuSheet:
         self._gauges: Gauges | None = None
         self._shown: dict[str, Raw] = {}
 
-    def encode(self, scene: Scene) -> bytes:
+    def encode(self, scene: Scene, idle_since: NDArray[np.int64]) -> bytes:
         if self._roster is not scene.layout.roster:
             self._roster, self._fixed = scene.layout.roster, _fixed(scene.layout.roster)
         if self._gauges is not scene.gauges:
@@ -32,6 +34,7 @@ class GpuSheet:
             "workload": _raw(_workloads(scene)),
             "allocated_milli": _raw(scene.allocated.tolist()),
             "fault": _raw(_faults(scene.layout, scene.gauges)),
+            "idle_since": _raw([since or None for since in idle_since.tolist()]),
         }
         columns = {**self._fixed, **held, **self._shown}
         return _encode({name: columns[name] for name in GpuColumns.__struct_fields__})
@@ -62,11 +65,8 @@ def _shown(gauges: Gauges) -> dict[str, Raw]:
 
 def _workloads(scene: Scene) -> list[str | None]:
     """The slug of who holds each GPU; of several, of the one that has held it longest."""
-    claims = scene.claims
-    first = np.full(scene.layout.roster.gpus, len(claims.holders))
-    first[claims.gpu[::-1]] = claims.holder[::-1]
-    slugs = [*(holder.slug for holder in claims.holders), None]
-    return [slugs[place] for place in first.tolist()]
+    slugs = [*(holder.slug for holder in scene.claims.holders), None]
+    return [slugs[place] for place in first_holders(scene).tolist()]
 
 
 def _faults(layout: Layout, gauges: Gauges) -> list[str]:

@@ -11,6 +11,7 @@ from stoker.store.samples import Chunk
 from stoker.telemetry import picture, roster
 from stoker.telemetry.claims import Book
 from stoker.telemetry.gauges import Gauges, gauges_of, unknown, with_memory
+from stoker.telemetry.idleness import Idleness
 from stoker.telemetry.layout import layout_of
 from stoker.telemetry.sheet import GpuSheet
 
@@ -30,6 +31,7 @@ class LiveView:
         self._tick: list[Chunk] = []
         self._roster = roster.encode(self._layout.roster)
         self._sheet = GpuSheet()
+        self.idleness = Idleness(idle_up_to)
         self.idle_since: Mapping[str, int] = {}
         self.unused_milli: Mapping[str, int] = {}
         """Milli-GPUs by workload that nobody has used for long."""
@@ -87,7 +89,7 @@ class LiveView:
             Part.OVERVIEW: live_views.encode(picture.overview(scene, source)),
             Part.CONSUMERS: live_views.encode(consumers),
             Part.NODES: live_views.encode(picture.nodes(scene)),
-            Part.GPUS: self._sheet.encode(scene),
+            Part.GPUS: self._sheet.encode(scene, self.idleness.look(scene)),
         }
 
     def _lay_out(self, nodes: Iterable[Node]) -> None:

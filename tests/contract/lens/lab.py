@@ -228,6 +228,7 @@ def gpu_columns(*gpus: Mapping[str, Any]) -> GpuColumns:
         "memory_total_bytes": 2**37,
         "power_watts": None,
         "temperature": None,
+        "idle_since": None,
     }
     rows = [{**known, **gpu} for gpu in gpus]
     return GpuColumns(**{name: [row[name] for row in rows] for name in known})

@@ -148,6 +148,7 @@ class GpuView(Struct, frozen=True, rename="camel"):
     memory_total_bytes: int
     power_watts: float | None
     temperature: float | None
+    idle_since: Time | None
 
 
 @endpoint(
@@ -325,6 +326,7 @@ def _gpu(gpu: GpuNow) -> GpuView:
         memory_total_bytes=gpu.memory_total_bytes,
         power_watts=_rounded(gpu.power_watts, 1),
         temperature=_rounded(gpu.temperature, 1),
+        idle_since=moment(gpu.idle_since),
     )
 
 

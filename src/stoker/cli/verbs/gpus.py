@@ -25,6 +25,7 @@ COLUMNS = (
     Column("TEMPERATURE", "temperature", show=degrees),
     Column("FAULT", "fault"),
     Column("ALLOCATED", "allocated", wide=True, show=count),
+    Column("IDLE SINCE", "idleSince", wide=True),
     Column("MEMORY TOTAL", "memoryTotalBytes", wide=True, show=size),
 )
 
