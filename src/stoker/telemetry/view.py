@@ -79,17 +79,13 @@ class LiveView:
         """Everything that is published."""
         scene = picture.scene_of(at, self._layout, self._gauges, self._book.claims())
         self.idle_since = picture.idle_since(scene, self.idle_since, self._idle_up_to)
-        consumers = picture.consumers(scene, self.idle_since)
-        self.unused_milli = {
-            each.uid: each.gpu_milli
-            for each in consumers
-            if each.idle_since is not None and at - each.idle_since > LONG_IDLE_MS
-        }
+        idle_since = self.idleness.look(scene)
+        self.unused_milli = picture.held_unused(scene, idle_since, at - LONG_IDLE_MS)
         return {
             Part.OVERVIEW: live_views.encode(picture.overview(scene, source)),
-            Part.CONSUMERS: live_views.encode(consumers),
+            Part.CONSUMERS: live_views.encode(picture.consumers(scene, self.idle_since)),
             Part.NODES: live_views.encode(picture.nodes(scene)),
-            Part.GPUS: self._sheet.encode(scene, self.idleness.look(scene)),
+            Part.GPUS: self._sheet.encode(scene, idle_since),
         }
 
     def _lay_out(self, nodes: Iterable[Node]) -> None:

@@ -232,8 +232,10 @@ def test_a_workload_is_idle_since_all_its_gpus_are_and_after_a_while_nobody_uses
     assert [idle_since(4, 0.02, 0.0), idle_since(5, 0.0, 0.0)] == [None, 5]
     assert view.unused_milli == {}
     assert idle_since(5 + LONG_IDLE_MS, 0.0, 0.0) == 5
-    assert view.unused_milli == {}
+    assert list(view.unused_milli.values()) == [1000], "each of its GPUs counts by itself"
     assert idle_since(6 + LONG_IDLE_MS, 0.0, 0.0) == 5
     assert list(view.unused_milli.values()) == [2000]
     assert idle_since(7 + LONG_IDLE_MS, 0.5, 0.0) is None
+    assert list(view.unused_milli.values()) == [1000]
+    assert idle_since(8 + LONG_IDLE_MS, 0.5, 0.5) is None
     assert view.unused_milli == {}
