@@ -6,7 +6,7 @@ the same rows. Hours that passed while nobody was there are closed from what is 
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -26,7 +26,11 @@ from stoker.usage.levels import levels
 LATE_MS = 45_000
 """How long after its end an hour is closed: the last readings and the ends of pods are in by then."""
 AT_ONCE = 24
-"""Hours that are read together when many are due."""
+"""Hours that are looked up together when many are due."""
+FOLDED = 12
+"""Hours that are read together."""
+ROWS = 1000
+"""So many workloads are written together, or one hour if that has more: others want to write too."""
 MIB = 1 << 20
 LOOK_SECONDS = 5.0
 
@@ -56,12 +60,28 @@ class Rollup:
         """Close everything that is due; says how many hours."""
         done = 0
         while hours := await self._due():
-            for hour in await self._store.read(lambda tx, h=hours: self._closed(tx, h)):
-                await self._store.write(lambda tx, c=hour: self._put(tx, c))
-                done += 1
+            await self._close(hours)
+            done += len(hours)
             if done > AT_ONCE:
                 log.info("closed %d hours, up to %s", done, rfc3339(hours[-1].hour_at))
         return done
+
+    async def _close(self, hours: Sequence[DueHour]) -> None:
+        """Hours are read while those before them are written."""
+        written = asyncio.create_task(self._write(()))
+        try:
+            for first in range(0, len(hours), FOLDED):
+                some = hours[first : first + FOLDED]
+                closed = await self._store.read(lambda tx, h=some: self._closed(tx, h))
+                await written
+                written = asyncio.create_task(self._write(closed))
+        finally:
+            await written
+
+    async def _write(self, closed: Sequence[_Closed]) -> None:
+        """Oldest first; an hour is written whole or not at all."""
+        for few in _together(closed):
+            await self._store.write(lambda tx, c=few: self._put(tx, c))
 
     async def _due(self) -> list[DueHour]:
         """Some of the hours that are over and not closed, oldest first; those that have just ended are among them."""
@@ -125,10 +145,24 @@ class Rollup:
             self._idle_up_to,
         )
 
-    def _put(self, transaction: Transaction, hour: _Closed) -> None:
+    def _put(self, transaction: Transaction, hours: Sequence[_Closed]) -> None:
         now = self._clock.now()
-        usage.put_hour(transaction, self._cluster_id, hour.levels, hour.use.entries, hour.payers, now)
-        usage.closed(transaction, self._cluster_id, hour.hour, now)
+        for hour in hours:
+            usage.put_hour(transaction, self._cluster_id, hour.levels, hour.use.entries, hour.payers, now)
+            usage.closed(transaction, self._cluster_id, hour.hour, now)
+
+
+def _together(closed: Sequence[_Closed]) -> Iterator[list[_Closed]]:
+    few: list[_Closed] = []
+    rows = 0
+    for hour in closed:
+        if few and rows + len(hour.use.uses) > ROWS:
+            yield few
+            few, rows = [], 0
+        few.append(hour)
+        rows += len(hour.use.uses)
+    if few:
+        yield few
 
 
 def _spans(spans: Sequence[Span], states: set[SpanState], place: dict[tuple[str, int], int]) -> list[GpuSpan]:

@@ -6,7 +6,9 @@ that somebody held; it counts for each that held it. The same samples and the sa
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from operator import attrgetter
 
 import numpy as np
 from msgspec import Struct
@@ -73,7 +75,7 @@ def close(hour: Hour) -> HourUse:
     entries = ledger.entries()
     return HourUse(
         at=hour.at,
-        gpus=Crowd((span, 1) for spans in present.values() for span in spans).highest,
+        gpus=Crowd(Counter(span for spans in present.values() for span in spans).items()).highest,
         capacity=sum(entry.amount for entry in entries),
         entries=entries,
         uses=tuple(_uses(hour.at, holds, owners, entries, samples)),
@@ -171,19 +173,33 @@ def _uses(
     allocated: defaultdict[str, int] = defaultdict(int)
     for entry in entries:
         allocated[entry.payer] += entry.amount
-    held: defaultdict[str, Counter[Stretch]] = defaultdict(Counter)
-    pods: defaultdict[str, dict[str, set[Stretch]]] = defaultdict(lambda: defaultdict(set))
-    for hold in holds:  # the GPUs of a pod are mostly held together
-        span = (max(at, hold.from_at), min(at + HOUR_MS, hold.to_at))
-        held[hold.uid][span] += hold.gpu_milli
-        pods[hold.uid][hold.pod].add(span)
-    for owner, uid in enumerate(owners):
-        replicas = Crowd((span, 1) for spans in pods[uid].values() for span in merged(spans))
+    for owner, (uid, mine) in enumerate(zip(owners, _by_owner(holds), strict=True)):
+        peak, replicas = _at_once(at, mine)
         yield Use(
             uid=uid,
             allocated=allocated[uid],
-            peak_milli=Crowd(held[uid].items()).highest,
+            peak_milli=peak,
             stats=samples.of(owner),
             memory=samples.memory(owner),
-            replicas=Replicas(replicas.average, replicas.highest, replicas.lowest),
+            replicas=replicas,
         )
+
+
+def _by_owner(holds: Sequence[Hold]) -> Iterator[list[Hold]]:
+    """Holds that are ordered by owner."""
+    return (list(mine) for _, mine in groupby(holds, key=attrgetter("uid")))
+
+
+def _at_once(at: int, holds: Sequence[Hold]) -> tuple[int, Replicas]:
+    """How much a workload held at once at the most, and how many pods did."""
+    end = at + HOUR_MS
+    spans = [(max(at, hold.from_at), min(end, hold.to_at)) for hold in holds]
+    if len(set(spans)) == 1:  # mostly all GPUs are held together
+        pods = len({hold.pod for hold in holds})
+        return sum(hold.gpu_milli for hold in holds), Replicas(float(pods), pods, pods)
+    of_pods: defaultdict[str, list[Stretch]] = defaultdict(list)
+    for hold, span in zip(holds, spans, strict=True):
+        of_pods[hold.pod].append(span)
+    replicas = Crowd((span, 1) for stretches in of_pods.values() for span in merged(stretches))
+    peak = Crowd((span, hold.gpu_milli) for hold, span in zip(holds, spans, strict=True)).highest
+    return peak, Replicas(replicas.average, replicas.highest, replicas.lowest)
