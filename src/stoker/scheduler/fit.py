@@ -1,8 +1,8 @@
 """Where a gang goes: all its replicas or none.
 
 A gang is packed on as few nodes as possible, and what is left of it goes where it fits most tightly, so that whole
-nodes stay free. What needs no GPU looks first at nodes that have none to give. Identical pods make this exact: a
-gang fits if and only if the nodes' slots add up.
+nodes stay free. Its GPUs are of one model where one has room for all of it. What needs no GPU looks first at nodes
+that have none to give. Identical pods make this exact: a gang fits if and only if the nodes' slots add up.
 """
 
 from bisect import bisect_left
@@ -25,7 +25,13 @@ def pack(nodes: Nodes, sections: Sequence[Section], each: Resources, replicas: i
         return [found] * replicas
     if replicas == 1:
         return None
-    return _gpu_gang(rooms, sections, each, replicas) if each.gpu_milli else _cpu_gang(rooms, sections, each, replicas)
+    if not each.gpu_milli:
+        return _cpu_gang(rooms, sections, each, replicas)
+    for others in (*nodes.others.values(), NOBODY):
+        found = _gpu_gang(rooms, sections, each, replicas, others)
+        if found is not None:
+            return found
+    return None
 
 
 def count(nodes: Nodes, sections: Sequence[Section], each: Resources, most: int, beside: Set[str] = NOBODY) -> int:
@@ -63,17 +69,21 @@ def _tightest(sections: Sequence[Section], gpus: int, ask: Resources, used: Set[
     return None
 
 
-def _gpu_gang(rooms: dict[str, Room], sections: Sequence[Section], each: Resources, replicas: int) -> list[str] | None:
-    """Nodes that hold most replicas first, and among them those with fewest free GPUs."""
+def _gpu_gang(
+    rooms: dict[str, Room], sections: Sequence[Section], each: Resources, replicas: int, beside: Set[str]
+) -> list[str] | None:
+    """Nodes that hold most replicas first, and among them those with fewest free GPUs; `beside` are left out."""
     gpus = whole_gpus(each)
     if _at_most(sections, gpus) < replicas:
         return None
     top = max(len(section.shelves) for section in sections) - 1
     chosen: list[str] = []
-    used: set[str] = set()
+    used = set(beside)
     short: dict[int, list[str]] = {}  # nodes that hold fewer than their GPUs would, for lack of CPUs or memory
     for level in range(top // gpus, 0, -1):
         for name in _level(sections, gpus, level, short):
+            if name in beside:
+                continue
             held = slots(rooms[name], each)
             if held < level:
                 short.setdefault(held, []).append(name)

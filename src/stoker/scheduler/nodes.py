@@ -43,18 +43,23 @@ class Section:
 
 
 class Nodes:
-    """The free room of every node. `homes` is never changed in place, so copies share it."""
+    """The free room of every node. `homes`, `models` and `others` are never changed in place, so copies share them."""
 
-    __slots__ = ("homes", "rooms", "sections")
+    __slots__ = ("homes", "models", "others", "rooms", "sections")
 
     def __init__(self, rooms: dict[str, Room], homes: dict[str, Home], sections: dict[Home, Section]) -> None:
         self.rooms = rooms
         self.homes = homes
         self.sections = sections
+        self.models: dict[str, str] = {}
+        self.others: dict[str, frozenset[str]] = {}
+        """Where there are GPUs of several models: for each of these the nodes that have another."""
 
     def copy(self) -> "Nodes":
         sections = {home: section.copy() for home, section in self.sections.items()}
-        return Nodes(self.rooms.copy(), self.homes, sections)
+        copied = Nodes(self.rooms.copy(), self.homes, sections)
+        copied.models, copied.others = self.models, self.others
+        return copied
 
     def of_pool(self, pool: str, tolerate_all: bool) -> tuple[Section, ...]:
         """Where a workload may look in a pool, the usable nodes first."""
@@ -74,10 +79,23 @@ class Nodes:
     def change(self, changed: Iterable[NodeRoom], lost: Iterable[str]) -> None:
         """Take in nodes that are new, that changed, or that are gone."""
         self.homes = self.homes.copy()
+        models: dict[str, str] = {}
         for name in lost:
             self.stand(name, None)
+            models[name] = ""
         for node in changed:
             self.stand(node.name, (node.pool, node.usable), room_of(node))
+            models[node.name] = node.model
+        if any(self.models.get(name, "") != model for name, model in models.items()):
+            self._part({name: model for name, model in {**self.models, **models}.items() if model})
+
+    def _part(self, models: dict[str, str]) -> None:
+        self.models = models
+        known = set(models.values())
+        self.others = {
+            each: frozenset(name for name, model in models.items() if model != each)
+            for each in (sorted(known) if len(known) > 1 else ())
+        }
 
     def stand(self, name: str, home: Home | None, room: Room = FULL) -> None:
         """Put a node where it belongs, or nowhere."""

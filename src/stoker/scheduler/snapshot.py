@@ -21,6 +21,8 @@ class NodeRoom(Struct, frozen=True):
     pool: str = DEFAULT_POOL
     shared_on: tuple[int, ...] = ()
     """The index of each device of `shared_gpus`. Without it, what shares a GPU frees less by leaving."""
+    model: str = ""
+    """Of its GPUs."""
 
 
 class Waiting(Struct, frozen=True, kw_only=True):

@@ -179,6 +179,7 @@ def _room(node: Node, held: Sequence[Pod]) -> NodeRoom:
         total=node.capacity,
         usable=node.ready and not node.fault and not node.cordoned,
         pool=node.pool,
+        model=node.devices[0].model if node.devices else "",
     )
 
 

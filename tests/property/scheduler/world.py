@@ -14,6 +14,7 @@ from stoker.scheduler.snapshot import NodeRoom, Placed, Queue, Snapshot, Waiting
 
 T = TypeVar("T")
 NOW = 1_000_000
+MODELS = ("H100", "", "MI300X")
 
 
 @dataclass
@@ -68,6 +69,7 @@ class Machine:
             self.usable,
             self.pool,
             tuple(index for _, index in shared),
+            MODELS[self.gpus % len(MODELS)],
         )
 
 

@@ -1,6 +1,8 @@
-from tests.unit.scheduler.lab import cluster, job, node, places, reasons, running
+from tests.unit.scheduler.lab import NOW, cluster, job, node, places, reasons, running
 
 from stoker.scheduler import plan
+from stoker.scheduler.change import Change
+from stoker.scheduler.planner import Planner
 from stoker.scheduler.reasons import NodeTaken, NodeUnusable, Resource
 
 
@@ -102,3 +104,18 @@ def test_cordoned_and_faulty_nodes_take_only_what_tolerates_all() -> None:
 def test_what_tolerates_all_still_prefers_a_usable_node() -> None:
     nodes = [node("a", 1, usable=False), node("b", 8)]
     assert places(plan(cluster(nodes, [job("x", tolerate_all=True)]))) == {"x": ("b",)}
+
+
+def test_a_gang_has_gpus_of_one_model_where_one_has_room_for_all_of_it() -> None:
+    nodes = [node("a", 6, model="H100"), node("b", model="MI300X"), node("c", model="H100"), node("d", model="MI300X")]
+    assert places(plan(cluster(nodes, [job("x", gpus=8, replicas=2)]))) == {"x": ("b", "d")}
+    assert places(plan(cluster(nodes, [job("x", gpus=6, replicas=2)]))) == {"x": ("a", "c")}
+    assert places(plan(cluster(nodes, [job("x", gpus=8, replicas=3)]))) == {"x": ("b", "c", "d")}, "rather than wait"
+    assert places(plan(cluster(nodes, [job("x", gpus=2, replicas=7)]))) == {"x": ("a",) * 3 + ("c",) * 4}
+
+
+def test_a_model_that_comes_or_goes_is_known_at_once() -> None:
+    planner = Planner(cluster([node("a", model="H100"), node("b", model="MI300X")], []))
+    waiting = (job("x", gpus=8, replicas=2),)
+    after = planner.replan(Change(now=NOW, waiting=waiting, nodes=(node("c", model="MI300X"),), lost_nodes=("a",)))
+    assert places(after) == {"x": ("b", "c")}
