@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 
 from stoker.domain.clock import HOUR_MS
 from stoker.domain.usage import Account, Entry, Levels, Payer
-from stoker.store import counters
+from stoker.store import counters, usage_days
 from stoker.store.base import Transaction
 
 LEDGER_ACCOUNTS = tuple(account.value for account in Account)
@@ -176,8 +176,10 @@ def put_hour(
         (WORKLOAD_HOURS, levels.workloads),
     ):
         _put(transaction, table, hour, rows, at)
+    usage_days.take_out(transaction, cluster_id, levels.cluster.hour_at)
     transaction.run(DROP_LEDGER, hour)
     transaction.many(ADD_LEDGER, _ledger_rows(hour, entries, payers))
+    usage_days.add(transaction, cluster_id, levels.cluster.hour_at)
 
 
 def _put(transaction: Transaction, hours: Hours, hour: dict[str, Any], rows: Sequence[Struct], at: int) -> None:

@@ -1,46 +1,62 @@
 """The ledger added up by the database: by whatever is asked for, over any hours, a page of it with the exact total.
 
-The primary key of the ledger finds the hours of a cluster, `ledger_of_workspace` those of a workspace. What comes back
-is as long as the page, however long the range is.
+Whole days are read by day, and only the ends of the range by hour. The primary keys find the hours and days of a
+cluster, the indexes `…_of_workspace` those of a workspace. What comes back is as long as the page, however long the
+range is.
 """
 
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from stoker.domain.clock import HOUR_MS
+from stoker.domain.clock import DAY_MS, HOUR_MS
 from stoker.domain.listing import Listing, Window
 from stoker.domain.report import Amounts, Group, UsageBy, UsageQuery
+from stoker.store import usage_days
 from stoker.store.base import Params, Row, Transaction
 from stoker.store.keys import by_keys
-from stoker.store.listing import where
 
-ACCOUNTS = {
-    "busy": "busy",
-    "idle": "idle",
-    "starting": "starting",
-    "unmeasured": "unmeasured",
-    "lost": "CASE WHEN payer = '' THEN 0 ELSE faulty END",
-    "free": "free",
-    "faulty": "faulty",
-}
-SUMS = ", ".join(f"CAST(SUM({amount}) AS BIGINT) AS {name}" for name, amount in ACCOUNTS.items())
-SUMS_AGAIN = ", ".join(f"CAST(SUM({name}) AS BIGINT) AS {name}" for name in ACCOUNTS)
-SORTS = {"allocated": "busy + idle + starting + unmeasured + lost", "busy": "busy", "idle": "idle"}
+AMOUNTS = ", ".join(usage_days.AMOUNTS)
+SUMS = ", ".join(f"CAST(SUM({name}) AS BIGINT) AS {name}" for name in usage_days.AMOUNTS)
+FROM_LEDGER = ", ".join(f"{amount} AS {name}" for name, amount in usage_days.AMOUNTS.items())
+HELD = "busy + idle + starting + unmeasured + lost"
+SORTS = {"allocated": HELD, "busy": "busy", "idle": "idle"}
 KEYS = {
-    UsageBy.CLUSTER: "cluster_id",
-    UsageBy.WORKSPACE: "workspace_id",
-    UsageBy.NAMESPACE: "namespace",
-    UsageBy.USER: "user_id",
-    UsageBy.WORKLOAD: "payer",
-    UsageBy.MODEL: "model",
+    UsageBy.CLUSTER: ("usage_day", "cluster_id"),
+    UsageBy.WORKSPACE: ("usage_day", "workspace_id"),
+    UsageBy.NAMESPACE: ("usage_day", "namespace"),
+    UsageBy.USER: ("usage_day", "user_id"),
+    UsageBy.MODEL: ("usage_day", "model"),
+    UsageBy.WORKLOAD: ("workload_day", "payer"),
+    UsageBy.LABEL: ("workload_day", "payer"),
 }
-SHARES = "SELECT {key} AS key, model, {sums} FROM ledger {condition} GROUP BY {key}, model"
-LABEL_SHARES = """
-SELECT COALESCE(workload_label.value, '') AS key, held.model, {sums_again}
-FROM (SELECT payer, model, {sums} FROM ledger {condition} GROUP BY payer, model) AS held
-LEFT JOIN workload_label ON workload_label.workload_uid = held.payer
+"""Which days tell it, and by which column; a label is looked up for the workloads."""
+LINES = f"""
+SELECT {{key}} AS key, model, {AMOUNTS}
+FROM {{days}}
+WHERE {{whose}}
+  AND day_at >= :first_day
+  AND day_at < :last_day
+UNION ALL
+SELECT {{key}} AS key, model, {FROM_LEDGER}
+FROM ledger
+WHERE {{whose}}
+  AND hour_at >= :from_at
+  AND hour_at < :first_day
+UNION ALL
+SELECT {{key}} AS key, model, {FROM_LEDGER}
+FROM ledger
+WHERE {{whose}}
+  AND hour_at >= :last_day
+  AND hour_at < :to_at
+"""
+"""Whole days, and the hours before and after them."""
+SHARES = f"SELECT key, model, {SUMS} FROM ({LINES}) AS line {{held}} GROUP BY key, model"
+LABEL_SHARES = f"""
+SELECT COALESCE(workload_label.value, '') AS key, held.model, {SUMS}
+FROM ({SHARES}) AS held
+LEFT JOIN workload_label ON workload_label.workload_uid = held.key
     AND workload_label.kind = 'label'
     AND workload_label.key = :label
 GROUP BY COALESCE(workload_label.value, ''), held.model
@@ -61,7 +77,6 @@ JOIN share ON share.key = whole.key
 ORDER BY whole.place {way}, whole.key, share.model
 """
 COUNT = "SELECT COUNT(*) FROM (SELECT key FROM ({shares}) AS share GROUP BY key) AS whole"
-TOTALS = f"SELECT model, {SUMS} FROM ledger {{condition}} GROUP BY model ORDER BY model"
 NOT_CLOSED = """
 SELECT MIN(hour_at)
 FROM usage_hour
@@ -107,7 +122,7 @@ def page(transaction: Transaction, query: UsageQuery, window: Window) -> Listing
         shares=shares,
         sort=SORTS[query.sort],
         way="DESC" if query.descending else "ASC",
-        names=", ".join(f"share.{name}" for name in ACCOUNTS),
+        names=", ".join(f"share.{name}" for name in usage_days.AMOUNTS),
     )
     rows = transaction.all(sql, {**params, "limit": window.limit, "offset": window.offset})
     if rows:
@@ -118,8 +133,8 @@ def page(transaction: Transaction, query: UsageQuery, window: Window) -> Listing
 
 def totals(transaction: Transaction, query: UsageQuery) -> dict[str, Amounts]:
     """Everything that is asked for, by model; with what nobody held where all may be seen."""
-    sql = TOTALS.format(condition=_condition(query, held_only=query.workspace_ids is not None))
-    return {row[0]: Amounts(*row[1:]) for row in transaction.all(sql, _params(query))}
+    rows = transaction.all(_shares(structs.replace(query, by=UsageBy.MODEL)), _params(query))
+    return {model: Amounts(*amounts) for _, model, *amounts in rows}
 
 
 def through(transaction: Transaction, cluster_id: str) -> int | None:
@@ -147,24 +162,29 @@ def workloads(transaction: Transaction, uids: Collection[str]) -> dict[str, Paid
 
 
 def _shares(query: UsageQuery) -> str:
-    condition = _condition(query, held_only=not query.whole)
-    if query.by is UsageBy.LABEL:
-        return LABEL_SHARES.format(sums=SUMS, sums_again=SUMS_AGAIN, condition=condition)
-    return SHARES.format(key=KEYS[query.by], sums=SUMS, condition=condition)
+    days, key = KEYS[query.by]
+    sql = LABEL_SHARES if query.by is UsageBy.LABEL else SHARES
+    return sql.format(days=days, key=key, whose=_whose(query), held="" if query.whole else f"WHERE {HELD} > 0")
 
 
-def _condition(query: UsageQuery, *, held_only: bool) -> str:
-    return where(
-        f"cluster_id IN ({_names('cluster', query.cluster_ids)})",
-        "hour_at >= :from_at",
-        "hour_at < :to_at",
-        None if query.workspace_ids is None else f"workspace_id IN ({_names('workspace', query.workspace_ids)})",
-        "payer <> ''" if held_only else None,
-    )
+def _whose(query: UsageQuery) -> str:
+    clusters = f"cluster_id IN ({_names('cluster', query.cluster_ids)})"
+    if query.workspace_ids is None:
+        return clusters
+    return f"workspace_id IN ({_names('workspace', query.workspace_ids)}) AND {clusters}"
 
 
 def _params(query: UsageQuery) -> Params:
-    params: dict[str, Any] = {"from_at": query.from_at, "to_at": query.to_at, "label": query.label}
+    first_day, last_day = -(-query.from_at // DAY_MS) * DAY_MS, query.to_at // DAY_MS * DAY_MS
+    if first_day > last_day:
+        first_day = last_day = query.to_at
+    params: dict[str, Any] = {
+        "from_at": query.from_at,
+        "to_at": query.to_at,
+        "first_day": first_day,
+        "last_day": last_day,
+        "label": query.label,
+    }
     params |= {f"cluster_{number}": each for number, each in enumerate(query.cluster_ids)}
     return params | {f"workspace_{number}": each for number, each in enumerate(query.workspace_ids or ())}
 

@@ -22,7 +22,8 @@ from stoker.store.base import Transaction
 from stoker.usage.levels import levels
 
 MODELS = ("H100", "MI300X", "A100")
-HOURS = 30
+HOURS = 45
+"""One day of UTC is whole."""
 FIRST = 1_768_300_000_000 // HOUR_MS * HOUR_MS
 HELD = (Account.FAULTY, Account.STARTING, Account.UNMEASURED, Account.BUSY, Account.IDLE)
 EVERY = ("cluster", "workspace", "namespace", "user", "workload", "model", "label")
@@ -129,7 +130,7 @@ def amount(hours: float) -> int:
     return round(hours * GPU_HOUR)
 
 
-RANGES = [(0, HOURS), (3, 4), (0, 1), (7, 23), (HOURS - 1, HOURS), (11, 28)]
+RANGES = [(0, HOURS), (3, 4), (0, 1), (7, 23), (HOURS - 1, HOURS), (11, 40), (14, 38), (15, 38), (14, 37)]
 
 
 @pytest.mark.parametrize(("first", "last"), RANGES)
