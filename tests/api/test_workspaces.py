@@ -20,6 +20,7 @@ def test_a_workspace_has_defaults_for_all_but_its_name(any_lab: Lab) -> None:
         "quota": {"gpu": None, "cpu": None, "memory": None},
         "queuePolicy": "fifo",
         "preemption": True,
+        "idlePolicy": {"action": "off", "threshold": None, "windowSeconds": 1800, "graceSeconds": 900},
         "createdAt": STARTED,
         "updatedAt": STARTED,
     }
@@ -38,9 +39,24 @@ def test_every_field_is_kept(any_lab: Lab) -> None:
         "quota": {"gpu": "1500m", "cpu": "64", "memory": "2Ti"},
         "queuePolicy": "balance",
         "preemption": False,
+        "idlePolicy": {"action": "stop", "threshold": 2.5, "windowSeconds": 600, "graceSeconds": 60},
     }
     made = any_lab.post(f"{V1}/workspaces", as_="admin", json=body).json()
     assert {name: made[name] for name in body} == {**body, "cluster": "local"}
+
+
+def test_a_manager_changes_what_is_given_of_the_idle_policy(any_lab: Lab) -> None:
+    any_lab.add_staff()
+    path, policy = f"{V1}/workspaces/vision", {"action": "warn", "threshold": 5.0, "windowSeconds": 60}
+    changed = any_lab.patch(path, as_="manager", json={"idlePolicy": policy})
+    assert changed.json()["idlePolicy"] == {**policy, "graceSeconds": 900}
+    again = any_lab.patch(path, as_="manager", json={"idlePolicy": {"threshold": None}, "description": "x"})
+    assert again.json()["idlePolicy"] == {**policy, "threshold": None, "graceSeconds": 900}
+    details = {record["detail"] for record in any_lab.audit(action="workspace.update", target="vision")}
+    assert "description=x, idle_threshold=None" in details
+    assert any_lab.patch(path, as_="member", json={"idlePolicy": {"action": "off"}}).status_code == 403
+    wrong = any_lab.patch(path, as_="manager", json={"idlePolicy": {"windowSeconds": 0}})
+    assert (wrong.status_code, wrong.json()["error"]["field"]) == (400, "idlePolicy.windowSeconds")
 
 
 @pytest.mark.parametrize(

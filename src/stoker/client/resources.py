@@ -12,6 +12,7 @@ from stoker.client.shapes import (
     Cluster,
     Delivery,
     Department,
+    IdlePolicy,
     Key,
     LoggedIn,
     Me,
@@ -134,6 +135,7 @@ class Workspaces(Resource[F]):
         quota: Quota | UnsetType = UNSET,
         queue_policy: QueuePolicy | UnsetType = UNSET,
         preemption: bool | UnsetType = UNSET,
+        idle_policy: IdlePolicy | UnsetType = UNSET,
     ) -> Workspace:
         """Add a workspace."""
         ...
@@ -153,6 +155,7 @@ class Workspaces(Resource[F]):
         preemption: bool | UnsetType = UNSET,
         department: str | UnsetType = UNSET,
         quota: QuotaEdit | UnsetType = UNSET,
+        idle_policy: IdlePolicy | UnsetType = UNSET,
     ) -> Workspace:
         """Change what is given."""
         ...

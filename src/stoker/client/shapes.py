@@ -6,6 +6,7 @@ from typing import Any, Generic, TypeVar
 from msgspec import UNSET, Struct, UnsetType
 
 from stoker.domain.identity import MemberRole, QueuePolicy, Scope, UserKind, UserRole
+from stoker.domain.idleness import IdleAction
 from stoker.domain.webhooks import DeliveryState, EventType
 
 T = TypeVar("T")
@@ -81,6 +82,15 @@ class QuotaEdit(Shape, frozen=True):
     memory: str | UnsetType | None = UNSET
 
 
+class IdlePolicy(Shape, frozen=True):
+    """What is done about workloads whose GPUs nobody uses; a threshold of None is the server's."""
+
+    action: IdleAction | UnsetType = UNSET
+    threshold: float | UnsetType | None = UNSET
+    window_seconds: int | UnsetType = UNSET
+    grace_seconds: int | UnsetType = UNSET
+
+
 class Workspace(Shape, frozen=True):
     id: int
     name: str
@@ -91,6 +101,7 @@ class Workspace(Shape, frozen=True):
     quota: Quota
     queue_policy: QueuePolicy
     preemption: bool
+    idle_policy: IdlePolicy
     created_at: datetime
     updated_at: datetime
 

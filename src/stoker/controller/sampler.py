@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 from msgspec import structs
 
 from stoker.controller.forever import forever
+from stoker.controller.idleness import IdleWatch
 from stoker.controller.news import News, Taken
 from stoker.controller.pod_use import PodUseKeeper
 from stoker.domain.clock import Clock
@@ -56,6 +57,7 @@ class Sampler:
         self._period_ms = round(period_seconds * 1000)
         self._view = LiveView(idle_percent / 100)
         self._pods = PodUseKeeper(store, cluster_id)
+        self._idle = IdleWatch(store, cluster_id, clock, self._period_ms, idle_percent)
         self._turn = asyncio.Lock()
         self._asked: asyncio.Task[Readings] | None = None
         self._state = SourceState(source.name, None, stale=True, message="It has not been read yet.")
@@ -101,6 +103,8 @@ class Sampler:
                 await asyncio.to_thread(self._view.read, None)
             keep_at = keep_at if readings is not None and self._has_room() else None
             await self._publish(keep_at)
+            if keep_at is not None:
+                await self._idle.look(keep_at, self._view.most_used)
         if readings is not None and keep_at is not None:
             await self._pods.keep(readings.pods, keep_at)
 

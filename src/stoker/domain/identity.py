@@ -4,6 +4,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from stoker.domain.idleness import IdlePolicy
+
 
 class UserKind(StrEnum):
     PERSON = "person"
@@ -115,6 +117,7 @@ class Workspace(Struct, frozen=True):
     created_at: int
     updated_at: int
     version: int
+    idle: IdlePolicy = IdlePolicy()
 
 
 class Membership(Struct, frozen=True):

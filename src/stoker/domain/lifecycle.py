@@ -96,6 +96,14 @@ class Preempted(Struct, frozen=True):
     by: str
 
 
+class IdleNoted(Struct, frozen=True):
+    """Nobody uses its GPUs, and its owner is told."""
+
+    at: int
+    reason: str
+    message: str
+
+
 class DependencyFailed(Struct, frozen=True):
     at: int
     message: str
@@ -132,6 +140,7 @@ Event = (
     | ResumeAsked
     | TimedOut
     | Preempted
+    | IdleNoted
     | DependencyFailed
     | Replaced
     | ContactLost
@@ -183,6 +192,9 @@ def transition(workload: Workload, event: Event) -> Change | None:
             return _timed_out(workload, event)
         case Preempted() if holds_pods:
             return _preempted(workload, event)
+        case IdleNoted() if holds_pods:
+            same = structs.replace(workload, version=workload.version + 1)
+            return _with(same, ConditionType.RUNNING, event.reason, event.message, event.at)
         case DependencyFailed() if phase.queued:
             return _final(workload, Phase.FAILED, "DependencyFailed", event.message, event.at)
         case Replaced() if not phase.leaving:

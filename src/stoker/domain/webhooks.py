@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from stoker.domain.clock import rfc3339
+from stoker.domain.idleness import REPORTED, WARNED
 from stoker.domain.lifecycle import Change
 from stoker.domain.workload import ConditionType, Phase, Workload
 
@@ -19,7 +20,6 @@ MOST_WEBHOOKS = 50
 RETRY_SECONDS = (0, 5, 300, 1800, 7200, 18_000, 36_000, 50_400)
 """How long each try waits after the one before it."""
 LONGEST_WAIT_SECONDS = 86_400
-IDLE_REASONS = frozenset({"Idle", "IdleWarning"})
 
 
 class EventType(StrEnum):
@@ -144,7 +144,7 @@ def event_of(before: Workload, change: Change) -> EventType | None:
         return None if before.phase.ended else _ENDS[after.phase]
     if any(condition.type is ConditionType.PREEMPTED for condition in change.conditions):
         return EventType.WORKLOAD_PREEMPTED
-    if any(condition.reason in IDLE_REASONS for condition in change.conditions):
+    if any(condition.reason in {REPORTED, WARNED} for condition in change.conditions):
         return EventType.WORKLOAD_IDLE
     return None
 

@@ -4,6 +4,7 @@ from msgspec import UNSET, Struct, UnsetType, structs
 
 from stoker.domain.errors import ErrorCode, StokerError, bad_request, exists, not_found
 from stoker.domain.identity import Department, MemberRole, Membership, QueuePolicy, Quota, User, Workspace
+from stoker.domain.idleness import IdleAction, IdlePolicy
 from stoker.domain.listing import Listing, Window, WorkspaceQuery
 from stoker.domain.names import check_slug
 from stoker.domain.permissions import Action, Actor, Target, may
@@ -27,6 +28,7 @@ class NewWorkspace(Struct, frozen=True, kw_only=True):
     quota: Quota = Quota()
     queue_policy: QueuePolicy = QueuePolicy.FIFO
     preemption: bool = True
+    idle: IdlePolicy = IdlePolicy()
 
 
 class WorkspaceEdit(Struct, frozen=True, kw_only=True):
@@ -39,6 +41,10 @@ class WorkspaceEdit(Struct, frozen=True, kw_only=True):
     gpu_milli: int | UnsetType | None = UNSET
     cpu_milli: int | UnsetType | None = UNSET
     memory_bytes: int | UnsetType | None = UNSET
+    idle_action: IdleAction | UnsetType = UNSET
+    idle_threshold: float | UnsetType | None = UNSET
+    idle_window_seconds: int | UnsetType = UNSET
+    idle_grace_seconds: int | UnsetType = UNSET
 
 
 class Workspaces:
@@ -101,6 +107,7 @@ class Workspaces:
                 created_at=now,
                 updated_at=now,
                 version=1,
+                idle=new.idle,
             )
             workspaces.add(transaction, workspace)
             record(self._context, transaction, actor, Action.WORKSPACE_CREATE, new.name)
@@ -116,6 +123,7 @@ class Workspaces:
             quota = {field: given.pop(field) for field in Quota.__struct_fields__ if field in given}
             if quota or "department" in given:
                 authorise(actor, Action.WORKSPACE_GRANT, Target(workspace_id=workspace.id))
+            idle = {field: given.pop(field) for field in sorted(given) if field.startswith("idle_")}
             changes = dict(given)
             if "department" in changes:
                 changes["department_id"] = _department(transaction, changes["department"]).id
@@ -125,10 +133,13 @@ class Workspaces:
                     workspace,
                     **changes,
                     quota=structs.replace(workspace.quota, **quota),
+                    idle=structs.replace(
+                        workspace.idle, **{field.removeprefix("idle_"): value for field, value in idle.items()}
+                    ),
                     updated_at=self._context.clock.now(),
                 ),
             )
-            detail = ", ".join(f"{field}={value}" for field, value in sorted({**given, **quota}.items()))
+            detail = ", ".join(f"{field}={value}" for field, value in sorted({**given, **quota, **idle}.items()))
             record(self._context, transaction, actor, Action.WORKSPACE_UPDATE, name, detail)
             return visible(transaction, actor, name)
 

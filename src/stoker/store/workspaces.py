@@ -3,6 +3,7 @@
 from msgspec import structs
 
 from stoker.domain.identity import MemberRole, Membership, QueuePolicy, Quota, Workspace
+from stoker.domain.idleness import IdleAction, IdlePolicy
 from stoker.domain.listing import Listing, Window, WorkspaceQuery
 from stoker.store.base import Row, Transaction
 from stoker.store.listing import page, substring, where
@@ -11,7 +12,8 @@ SELECT = """
 SELECT workspace.id, workspace.name, workspace.description, workspace.department_id, department.name,
        workspace.cluster_id, cluster.name, workspace.namespace, workspace.gpu_milli, workspace.cpu_milli,
        workspace.memory_bytes, workspace.queue_policy, workspace.preemption, workspace.created_at,
-       workspace.updated_at, workspace.version
+       workspace.updated_at, workspace.version, workspace.idle_action, workspace.idle_threshold,
+       workspace.idle_window_seconds, workspace.idle_grace_seconds
 """
 SOURCE = """
 FROM workspace
@@ -21,6 +23,11 @@ JOIN cluster ON cluster.id = workspace.cluster_id
 BY_NAME = f"{SELECT} {SOURCE} WHERE workspace.name = :name"
 BY_ID = f"{SELECT} {SOURCE} WHERE workspace.id = :id"
 OF_CLUSTER = f"{SELECT} {SOURCE} WHERE workspace.cluster_id = :cluster_id ORDER BY workspace.id"
+WATCHED = f"""
+{SELECT} {SOURCE}
+WHERE workspace.cluster_id = :cluster_id
+  AND workspace.idle_action <> 'off'
+"""
 STAND = """
 SELECT COUNT(*), CAST(COALESCE(SUM(version), 0) AS BIGINT), COALESCE(MAX(id), 0)
 FROM workspace
@@ -34,15 +41,18 @@ WHERE cluster_id = :cluster_id
 """
 ADD = """
 INSERT INTO workspace (id, name, description, department_id, cluster_id, namespace, gpu_milli, cpu_milli,
-                       memory_bytes, queue_policy, preemption, created_at, updated_at, version)
+                       memory_bytes, queue_policy, preemption, created_at, updated_at, version,
+                       idle_action, idle_threshold, idle_window_seconds, idle_grace_seconds)
 VALUES (:id, :name, :description, :department_id, :cluster_id, :namespace, :gpu_milli, :cpu_milli,
-        :memory_bytes, :queue_policy, :preemption, :created_at, :updated_at, :version)
+        :memory_bytes, :queue_policy, :preemption, :created_at, :updated_at, :version,
+        :idle_action, :idle_threshold, :idle_window_seconds, :idle_grace_seconds)
 """
 REPLACE = """
 UPDATE workspace
 SET description = :description, department_id = :department_id, gpu_milli = :gpu_milli, cpu_milli = :cpu_milli,
     memory_bytes = :memory_bytes, queue_policy = :queue_policy, preemption = :preemption,
-    updated_at = :updated_at, version = version + 1
+    idle_action = :idle_action, idle_threshold = :idle_threshold, idle_window_seconds = :idle_window_seconds,
+    idle_grace_seconds = :idle_grace_seconds, updated_at = :updated_at, version = version + 1
 WHERE id = :id
 """
 DELETE = """
@@ -80,6 +90,7 @@ def build(row: Row) -> Workspace:
         created_at=row[13],
         updated_at=row[14],
         version=row[15],
+        idle=IdlePolicy(IdleAction(row[16]), *row[17:20]),
     )
 
 
@@ -95,6 +106,11 @@ def get(transaction: Transaction, workspace_id: int) -> Workspace | None:
 
 def of_cluster(transaction: Transaction, cluster_id: str) -> list[Workspace]:
     return [build(row) for row in transaction.all(OF_CLUSTER, {"cluster_id": cluster_id})]
+
+
+def watched(transaction: Transaction, cluster_id: str) -> list[Workspace]:
+    """Those of a cluster that do something about idle GPUs."""
+    return [build(row) for row in transaction.all(WATCHED, {"cluster_id": cluster_id})]
 
 
 def stand(transaction: Transaction, cluster_id: str) -> Row:
@@ -180,4 +196,5 @@ def _membership(row: Row) -> Membership:
 
 def _params(workspace: Workspace) -> dict[str, object]:
     fields = structs.asdict(workspace)
-    return {**fields, **structs.asdict(workspace.quota), "preemption": int(workspace.preemption)}
+    idle = {f"idle_{name}": value for name, value in structs.asdict(workspace.idle).items()}
+    return {**fields, **structs.asdict(workspace.quota), **idle, "preemption": int(workspace.preemption)}

@@ -4,7 +4,7 @@ A node is faulty when it is not ready, has a fault, or one of its GPUs has; a co
 counts nodes with GPUs. A fraction of a GPU counts as a fraction.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 from msgspec import Struct
@@ -123,6 +123,23 @@ def held_unused(scene: Scene, idle_since: NDArray[np.int64], before: int) -> dic
     long = (since > 0) & (since < before)
     milli = np.bincount(claims.holder[long], claims.milli[long], len(claims.holders)).astype(np.int64)
     return {claims.holders[place].uid: int(milli[place]) for place in np.flatnonzero(milli).tolist()}
+
+
+def most_used(scene: Scene, namespaces: Collection[str]) -> dict[str, float | None]:
+    """How much the most used GPU of each workload of these namespaces is used; None where one has no reading."""
+    claims = scene.claims
+    size = len(claims.holders)
+    used = scene.gauges.values[Metric.UTILIZATION][claims.gpu]
+    known = ~np.isnan(used)
+    most = np.full(size, -np.inf)
+    np.maximum.at(most, claims.holder[known], used[known])
+    seen = np.bincount(claims.holder[known], claims.milli[known], size)
+    most[seen < claims.total_milli] = np.nan
+    return {
+        holder.uid: share
+        for holder, share, milli in zip(claims.holders, or_none(most), claims.total_milli.tolist(), strict=True)
+        if milli and holder.namespace in namespaces
+    }
 
 
 def nodes(scene: Scene) -> list[NodeNow]:

@@ -1,6 +1,6 @@
 """The live view of one cluster, kept between two looks so that only what changed is worked out again."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from stoker.domain.live import Part, SourceState
 from stoker.domain.node import Node
@@ -77,7 +77,7 @@ class LiveView:
 
     def parts(self, at: int, source: SourceState) -> dict[Part, bytes]:
         """Everything that is published."""
-        scene = picture.scene_of(at, self._layout, self._gauges, self._book.claims())
+        scene = self._scene(at)
         self.idle_since = picture.idle_since(scene, self.idle_since, self._idle_up_to)
         idle_since = self.idleness.look(scene)
         self.unused_milli = picture.held_unused(scene, idle_since, at - LONG_IDLE_MS)
@@ -87,6 +87,13 @@ class LiveView:
             Part.NODES: live_views.encode(picture.nodes(scene)),
             Part.GPUS: self._sheet.encode(scene, idle_since),
         }
+
+    def most_used(self, namespaces: Collection[str]) -> dict[str, float | None]:
+        """What the last reading says of those who hold GPUs now."""
+        return picture.most_used(self._scene(0), namespaces)
+
+    def _scene(self, at: int) -> picture.Scene:
+        return picture.scene_of(at, self._layout, self._gauges, self._book.claims())
 
     def _lay_out(self, nodes: Iterable[Node]) -> None:
         before = self._layout.roster

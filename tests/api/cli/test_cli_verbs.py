@@ -33,6 +33,15 @@ def test_a_department_with_a_workspace_with_a_member(terminal: Terminal) -> None
     edited = terminal.json("workspace", "edit", "vision", "--gpu", "none", "--cpu", "64", "--description", "cameras")
     assert edited["quota"] == {"gpu": None, "cpu": "64", "memory": "2Ti"}
     assert terminal.json("workspace", "show", "vision")["queuePolicy"] == "balance"
+    words = ("--idle-action", "stop", "--idle-window", "1h", "--idle-grace", "15m", "--idle-threshold", "2.5%")
+    assert terminal.json("workspace", "edit", "vision", *words)["idlePolicy"] == {
+        "action": "stop",
+        "threshold": 2.5,
+        "windowSeconds": 3600,
+        "graceSeconds": 900,
+    }
+    edited = terminal.json("workspace", "edit", "vision", "--idle-threshold", "none")
+    assert edited["idlePolicy"]["threshold"] is None
     assert terminal.json("workspace", "add-member", "vision", "mia", "--role", "manager")["role"] == "manager"
     assert terminal.json("workspace", "members", "vision")["items"][0]["user"] == "mia"
     assert "vision" in terminal.ok("workspace", "list", "--department", "research")

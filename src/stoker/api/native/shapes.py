@@ -22,6 +22,7 @@ from stoker.domain.identity import (
     UserRole,
     Workspace,
 )
+from stoker.domain.idleness import IdleAction
 from stoker.domain.listing import Listing, Window
 from stoker.domain.quantity import show_bytes, show_milli
 
@@ -88,6 +89,15 @@ class QuotaView(Struct, frozen=True, rename="camel"):
     memory: str | None
 
 
+class IdlePolicyView(Struct, frozen=True, rename="camel"):
+    """A threshold of null is the server's."""
+
+    action: IdleAction
+    threshold: float | None
+    window_seconds: int
+    grace_seconds: int
+
+
 class WorkspaceView(Struct, frozen=True, rename="camel"):
     id: int
     name: str
@@ -98,6 +108,7 @@ class WorkspaceView(Struct, frozen=True, rename="camel"):
     quota: QuotaView
     queue_policy: QueuePolicy
     preemption: bool
+    idle_policy: IdlePolicyView
     created_at: Time
     updated_at: Time
 
@@ -204,6 +215,12 @@ def workspace_view(workspace: Workspace) -> WorkspaceView:
         ),
         workspace.queue_policy,
         workspace.preemption,
+        IdlePolicyView(
+            workspace.idle.action,
+            workspace.idle.threshold,
+            workspace.idle.window_seconds,
+            workspace.idle.grace_seconds,
+        ),
         rfc3339(workspace.created_at),
         rfc3339(workspace.updated_at),
     )

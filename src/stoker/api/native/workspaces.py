@@ -22,6 +22,7 @@ from stoker.api.native.shapes import (
 from stoker.api.params import NoParams, Params
 from stoker.domain.errors import ErrorCode
 from stoker.domain.identity import MemberRole, QueuePolicy, Quota
+from stoker.domain.idleness import IdleAction, IdlePolicy
 from stoker.domain.listing import WorkspaceQuery
 from stoker.domain.permissions import Action
 from stoker.domain.quantity import bytes_of, milli
@@ -29,6 +30,15 @@ from stoker.services.workspaces import NewWorkspace, WorkspaceEdit
 
 Count = Annotated[str, Meta(max_length=64, description='A quantity such as "8" or "500m"; null is no limit.')]
 Memory = Annotated[str, Meta(max_length=64, description='A quantity such as "256Gi"; null is no limit.')]
+Percent = Annotated[
+    float, Meta(ge=0, le=100, description="A GPU that is used no more than this is idle; null is the server's setting.")
+]
+Window = Annotated[
+    int, Meta(ge=1, le=31_622_400, description="How long all its GPUs are idle before anything is done.")
+]
+Grace = Annotated[
+    int, Meta(ge=0, le=31_622_400, description="How long it stays idle after a warning before it is stopped.")
+]
 
 
 class WorkspaceList(SearchParams, frozen=True, kw_only=True):
@@ -46,6 +56,15 @@ class QuotaBody(Body, frozen=True, kw_only=True):
     memory: Memory | None = None
 
 
+class IdlePolicyBody(Body, frozen=True, kw_only=True):
+    """What is done about workloads whose GPUs nobody uses."""
+
+    action: IdleAction = IdleAction.OFF
+    threshold: Percent | None = None
+    window_seconds: Window = 1800
+    grace_seconds: Grace = 900
+
+
 class CreateWorkspace(Body, frozen=True, kw_only=True):
     """Department, cluster and namespace may be left out: `default`, the default cluster, the workspace's name."""
 
@@ -57,12 +76,20 @@ class CreateWorkspace(Body, frozen=True, kw_only=True):
     quota: QuotaBody = QuotaBody()
     queue_policy: QueuePolicy = QueuePolicy.FIFO
     preemption: bool = True
+    idle_policy: IdlePolicyBody = IdlePolicyBody()
 
 
 class EditQuota(Body, frozen=True, kw_only=True):
     gpu: Count | UnsetType | None = UNSET
     cpu: Count | UnsetType | None = UNSET
     memory: Memory | UnsetType | None = UNSET
+
+
+class EditIdlePolicy(Body, frozen=True, kw_only=True):
+    action: IdleAction | UnsetType = UNSET
+    threshold: Percent | UnsetType | None = UNSET
+    window_seconds: Window | UnsetType = UNSET
+    grace_seconds: Grace | UnsetType = UNSET
 
 
 class EditWorkspace(Body, frozen=True, kw_only=True):
@@ -73,6 +100,7 @@ class EditWorkspace(Body, frozen=True, kw_only=True):
     preemption: bool | UnsetType = UNSET
     department: Name | UnsetType = UNSET
     quota: EditQuota = EditQuota()
+    idle_policy: EditIdlePolicy = EditIdlePolicy()
 
 
 class MemberList(PageParams, frozen=True, kw_only=True):
@@ -124,6 +152,12 @@ async def create_workspace(call: Call[NoParams]) -> WorkspaceView:
         ),
         queue_policy=body.queue_policy,
         preemption=body.preemption,
+        idle=IdlePolicy(
+            body.idle_policy.action,
+            body.idle_policy.threshold,
+            body.idle_policy.window_seconds,
+            body.idle_policy.grace_seconds,
+        ),
     )
     return workspace_view(await call.services.workspaces.create(call.actor, new, call.once))
 
@@ -141,7 +175,7 @@ async def read_workspace(call: Call[WorkspacePath]) -> WorkspaceView:
     action=Action.WORKSPACE_UPDATE,
     params=WorkspacePath,
     body=EditWorkspace,
-    body_example={"quota": {"gpu": "32"}, "preemption": False},
+    body_example={"quota": {"gpu": "32"}, "idlePolicy": {"action": "stop", "windowSeconds": 3600}},
 )
 async def edit_workspace(call: Call[WorkspacePath]) -> WorkspaceView:
     """Change what is given; a quota of null is no limit."""
@@ -155,6 +189,10 @@ async def edit_workspace(call: Call[WorkspacePath]) -> WorkspaceView:
         gpu_milli=milli(quota.gpu, "quota.gpu") if isinstance(quota.gpu, str) else quota.gpu,
         cpu_milli=milli(quota.cpu, "quota.cpu") if isinstance(quota.cpu, str) else quota.cpu,
         memory_bytes=bytes_of(quota.memory, "quota.memory") if isinstance(quota.memory, str) else quota.memory,
+        idle_action=body.idle_policy.action,
+        idle_threshold=body.idle_policy.threshold,
+        idle_window_seconds=body.idle_policy.window_seconds,
+        idle_grace_seconds=body.idle_policy.grace_seconds,
     )
     return workspace_view(await call.services.workspaces.update(call.actor, call.params.name, edit))
 

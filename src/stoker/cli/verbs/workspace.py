@@ -1,6 +1,10 @@
 """`stoker workspace`."""
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 import click
+from msgspec import UnsetType
 
 from stoker.cli.edits import given, limit
 from stoker.cli.groups import Verbs
@@ -8,7 +12,11 @@ from stoker.cli.options import OneOf, confirm, reaches_server, yes_option
 from stoker.cli.output import Column, say, show_done, show_list, show_one
 from stoker.cli.session import connect
 from stoker.cli.verbs.members import add_member, list_members, remove_member
+from stoker.cli.when import Seconds
 from stoker.domain.identity import QueuePolicy
+from stoker.domain.idleness import IdleAction
+
+C = TypeVar("C", bound=Callable[..., Any])
 
 COLUMNS = (
     Column("NAME", "name"),
@@ -19,6 +27,10 @@ COLUMNS = (
     Column("MEMORY", "quota.memory"),
     Column("QUEUE", "queuePolicy"),
     Column("PREEMPTION", "preemption"),
+    Column("IDLE GPUS", "idlePolicy.action"),
+    Column("IDLE UP TO %", "idlePolicy.threshold", wide=True),
+    Column("IDLE WINDOW S", "idlePolicy.windowSeconds", wide=True),
+    Column("IDLE GRACE S", "idlePolicy.graceSeconds", wide=True),
     Column("NAMESPACE", "namespace", wide=True),
     Column("DESCRIPTION", "description", wide=True),
     Column("CREATED", "createdAt", wide=True),
@@ -103,6 +115,20 @@ def show(name: str) -> None:
     show_one(connect().workspaces.get(name), COLUMNS)
 
 
+def idle_options(verb: C) -> C:
+    """What is done about workloads whose GPUs nobody uses."""
+    for option in (
+        click.option("--idle-grace", type=Seconds(), help="How long after the warning, such as 15m."),
+        click.option("--idle-window", type=Seconds(), help="How long all GPUs must be idle, such as 30m."),
+        click.option(
+            "--idle-threshold", metavar="PERCENT", help='Used no more than this is idle; "none" for the server\'s.'
+        ),
+        click.option("--idle-action", type=OneOf(IdleAction), help="What is done about workloads with idle GPUs."),
+    ):
+        verb = option(verb)
+    return verb
+
+
 @command.command("edit")
 @click.argument("name")
 @click.option("--description", metavar="TEXT", help="What it is for.")
@@ -112,6 +138,7 @@ def show(name: str) -> None:
 @click.option("--memory", metavar="QUANTITY", help='Quota such as "2Ti"; "none" for no limit.')
 @click.option("--queue-policy", type=OneOf(QueuePolicy), help="fifo: the head blocks; balance: skip what cannot fit.")
 @click.option("--preemption/--no-preemption", default=None, help="Whether lower priorities may be preempted.")
+@idle_options
 @reaches_server
 def edit(
     name: str,
@@ -122,15 +149,21 @@ def edit(
     memory: str | None,
     queue_policy: QueuePolicy | None,
     preemption: bool | None,
+    idle_action: IdleAction | None,
+    idle_threshold: str | None,
+    idle_window: int | None,
+    idle_grace: int | None,
 ) -> None:
     """Change a workspace.
 
     \b
     stoker workspace edit vision --gpu 32 --memory none
+    stoker workspace edit vision --idle-action stop --idle-window 30m --idle-grace 15m
     """
-    if all(value is None for value in (description, department, gpu, cpu, memory, queue_policy, preemption)):
+    idle = (idle_action, idle_threshold, idle_window, idle_grace)
+    if all(value is None for value in (description, department, gpu, cpu, memory, queue_policy, preemption, *idle)):
         raise click.UsageError("Say what to change, for example --gpu 16.")
-    from stoker.client.shapes import QuotaEdit
+    from stoker.client.shapes import IdlePolicy, QuotaEdit
 
     edited = connect().workspaces.edit(
         name,
@@ -139,6 +172,12 @@ def edit(
         quota=QuotaEdit(gpu=limit(gpu), cpu=limit(cpu), memory=limit(memory)),
         queue_policy=given(queue_policy),
         preemption=given(preemption),
+        idle_policy=IdlePolicy(
+            action=given(idle_action),
+            threshold=_percent(idle_threshold),
+            window_seconds=given(idle_window),
+            grace_seconds=given(idle_grace),
+        ),
     )
     show_done(edited, COLUMNS, f"Changed workspace {edited.name}.")
 
@@ -156,6 +195,16 @@ def delete(name: str, yes: bool) -> None:
     confirm(f"Delete workspace {name} and its memberships?", yes)
     connect().workspaces.delete(name)
     say(f"Deleted workspace {name}.")
+
+
+def _percent(text: str | None) -> float | UnsetType | None:
+    word = limit(text)
+    if not isinstance(word, str):
+        return word
+    try:
+        return float(word.removesuffix("%"))
+    except ValueError:
+        raise click.UsageError(f'--idle-threshold: "{word}" is not a number. Use for example 1 or 2.5.') from None
 
 
 command.add_command(list_members)

@@ -1,0 +1,109 @@
+"""Whatever readings, clocks and policies do, nothing is stopped that was not warned and had its whole grace since."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Struct
+
+from stoker.domain.idleness import IdleAction, IdlePolicy, IdleSpan, IdleStep, after, decide, duration, follow
+
+PERIOD_MS = 15_000
+
+
+class Look(Struct, frozen=True):
+    """One reading: how long after the one before by the clock, what it says, in which run, under which policy."""
+
+    passed_ms: int
+    idle: bool | None
+    run: int
+    policy: IdlePolicy
+
+
+policies = st.builds(
+    IdlePolicy,
+    st.sampled_from(IdleAction),
+    st.none(),
+    st.integers(1, 120),
+    st.integers(0, 120),
+)
+steps = st.one_of(st.just(PERIOD_MS), st.integers(-600_000, 600_000), st.sampled_from([0, PERIOD_MS * 2, -1, 10**9]))
+idle = st.sampled_from([True, True, True, True, True, None, False])
+
+
+@st.composite
+def stories(draw: st.DrawFn) -> list[Look]:
+    policy = draw(policies)
+    found = []
+    for _ in range(draw(st.integers(1, 60))):
+        if draw(st.integers(0, 15)) == 0:
+            policy = draw(policies)
+        found.append(Look(draw(steps), draw(idle), draw(st.sampled_from([1, 1, 1, 1, 1, 1, 2])), policy))
+    return found
+
+
+def told(story: list[Look]) -> list[tuple[IdleStep, IdleSpan | None]]:
+    span: IdleSpan | None = None
+    at, found = 1_790_000_000_000, []
+    for look in story:
+        at += look.passed_ms
+        off = look.policy.action is IdleAction.OFF
+        span = None if off else follow(span, look.run, look.idle, at, PERIOD_MS)  # who is not watched is forgotten
+        step = decide(look.policy, span)
+        span = span and after(look.policy, span, step)
+        found.append((step, span))
+    return found
+
+
+@given(stories())
+def test_a_stop_comes_after_a_warning_and_the_whole_grace_in_one_unbroken_span(story: list[Look]) -> None:
+    steps = told(story)
+    for place, (step, _) in enumerate(steps):
+        if step is not IdleStep.STOP:
+            continue
+        warned = max(number for number in range(place) if steps[number][0] is IdleStep.WARN)
+        between = story[warned + 1 : place + 1]
+        assert all(look.idle is not False for look in between)  # activity begins anew
+        assert len({look.run for look in story[warned : place + 1]}) == 1
+        assert all(look.policy.action is not IdleAction.OFF for look in between)
+        seen = PERIOD_MS * sum(1 for look in between if look.idle)  # each reading stands for one period
+        promised = max(story[warned].policy.grace_seconds, story[place].policy.grace_seconds)
+        assert seen >= promised * 1000
+        assert story[warned].policy.action is story[place].policy.action is IdleAction.STOP
+
+
+@given(stories())
+def test_only_measured_time_counts(story: list[Look]) -> None:
+    looked = sum(1 for look in story if look.idle)
+    for _, span in told(story):
+        assert span is None or span.idle_ms <= looked * PERIOD_MS
+
+
+@given(stories())
+def test_what_is_told_is_told_once_in_a_span(story: list[Look]) -> None:
+    action: IdleAction | None = None
+    for look, (step, span) in zip(story, told(story), strict=True):
+        if step in {IdleStep.REPORT, IdleStep.WARN}:
+            assert action is not look.policy.action
+        action = span.told if span is not None else None
+
+
+@given(stories())
+def test_a_policy_that_only_reports_or_warns_or_is_off_stops_nothing(story: list[Look]) -> None:
+    for look, (step, _) in zip(story, told(story), strict=True):
+        match look.policy.action:
+            case IdleAction.OFF:
+                assert step is IdleStep.NOTHING
+            case IdleAction.REPORT:
+                assert step in {IdleStep.NOTHING, IdleStep.REPORT}
+            case IdleAction.WARN:
+                assert step in {IdleStep.NOTHING, IdleStep.WARN}
+
+
+def test_a_gpu_that_stays_idle_is_warned_after_the_window_and_stopped_after_the_grace() -> None:
+    policy = IdlePolicy(IdleAction.STOP, None, window_seconds=60, grace_seconds=30)
+    steps = [step for step, _ in told([Look(PERIOD_MS, True, 1, policy)] * 8)]
+    assert steps == [*["nothing"] * 4, "warn", "nothing", "stop", "stop"]
+
+
+def test_durations_are_words() -> None:
+    found = [duration(seconds) for seconds in (0, 119, 120, 1800, 3600, 5400, 90_000)]
+    assert found == ["0 s", "119 s", "2 min", "30 min", "1 h", "1 h 30 min", "25 h"]
