@@ -37,6 +37,7 @@ class ClusterReach(Shape, frozen=True):
     """Up to where the hours of a cluster are closed; None when none is."""
 
     name: str
+    simulated: bool
     through: datetime | None
 
 
@@ -50,6 +51,7 @@ class UsageReport(Shape, frozen=True):
     through: datetime
     clusters: tuple[ClusterReach, ...]
     currency: str
+    prices: dict[str, float]
     unpriced_models: tuple[str, ...]
     totals: UsageHours
     items: tuple[UsageItem, ...]
@@ -85,6 +87,7 @@ class WasteReport(Shape, frozen=True):
     threshold: float
     least_seconds: int
     currency: str
+    prices: dict[str, float]
     unpriced_models: tuple[str, ...]
     idle_gpus: float
     idle_gpu_hours: float

@@ -68,7 +68,7 @@ class Waste:
         self._prices = Prices(context.settings.gpu_prices)
 
     async def now(self, actor: Actor, query: WasteQuery) -> WasteReport:
-        """Everything that the caller may see: the most costly first, and where no price is known, most GPU-hours."""
+        """Everything that the caller may see: the most costly first, and where a price is missing, most GPU-hours."""
         authorise(actor, Action.USAGE_READ)
         clusters = await self._live.clusters(query.cluster)
         cluster_id = clusters[0].cluster.id if query.cluster else ""
@@ -94,13 +94,14 @@ class Waste:
         amounts: Counter[str] = Counter()
         for each in wasted:
             amounts.update(each.amounts)
+        cost = self._prices.cost(amounts.items())
         return WasteReport(
             now,
             threshold,
-            sorted(wasted, key=lambda each: (-(each.cost or 0), -each.amount, -each.idle_milli, each.consumer.slug)),
+            sorted(wasted, key=lambda each: _worst(each, priced=cost is not None)),
             sum(each.idle_milli for each in wasted),
             amounts.total(),
-            self._prices.cost(amounts.items()),
+            cost,
             sorted(model for model in amounts if self._prices.of(model) is None),
         )
 
@@ -117,6 +118,11 @@ class Waste:
             amounts=amounts,
             cost=self._prices.cost(amounts.items()),
         )
+
+
+def _worst(wasted: Wasted, *, priced: bool) -> tuple[float, int, int, str]:
+    """Costs can only be compared when all of them are known."""
+    return -(wasted.cost or 0) if priced else 0, -wasted.amount, -wasted.idle_milli, wasted.consumer.slug
 
 
 def _seconds(gpu: GpuNow, now: int) -> float:

@@ -111,11 +111,12 @@ def test_the_worst_comes_first_with_its_owner_its_cost_and_the_command_that_stop
     assert (part["idleGpus"], part["gpus"], part["idleGpuHours"], part["cost"]) == (1.0, 2.0, 1.0, 4.0)
     assert (report["idleGpus"], report["idleGpuHours"], report["cost"]) == (3.0, 7.0, 19.0)
     assert (report["threshold"], report["leastSeconds"], report["currency"]) == (1.0, 300, "EUR")
+    assert report["prices"] == {"H100": 2.5, "MI300X": 4.0}
     assert (report["total"], report["next"]) == (2, None)
 
 
 def test_how_long_is_what_is_asked_for(wasteful: Wasteful) -> None:
-    assert wasteful.named(leastSeconds=60) == ["big", "part", "new"]
+    assert wasteful.named(leastSeconds=60) == ["big", "part", "new"]  # by GPU-hours, as one has no price
     assert wasteful.named(leastSeconds=61) == ["big", "part"]
     assert wasteful.named(leastSeconds=2 * 3600) == ["big"]
     assert wasteful.waste(leastSeconds=4 * 3600)["idleGpus"] == 1.0

@@ -39,8 +39,9 @@ def report(*items: dict[str, Any], **fields: Any) -> dict[str, Any]:
         "since": "2026-01-08T10:00:00.000Z",
         "until": "2026-01-15T11:00:00.000Z",
         "through": "2026-01-15T10:00:00.000Z",
-        "clusters": [{"name": "local", "through": "2026-01-15T10:00:00.000Z"}],
+        "clusters": [{"name": "local", "simulated": False, "through": "2026-01-15T10:00:00.000Z"}],
         "currency": "",
+        "prices": {"H100": 2.5},
         "unpricedModels": [],
         "totals": {**HOURS, "allocatedGpuHours": 12_345.678},
         "items": list(items),
@@ -69,7 +70,7 @@ def test_a_table_has_a_bar_for_each_row_and_the_total_of_all(stoker: RunStoker) 
 
 def test_there_is_no_cost_where_there_is_no_price(stoker: RunStoker) -> None:
     unpriced = {"cost": None, "idleCost": None}
-    found = report(item("vision", **unpriced), totals={**HOURS, **unpriced}, unpricedModels=["H100"])
+    found = report(item("vision", **unpriced), totals={**HOURS, **unpriced}, unpricedModels=["H100"], prices={})
     shown = stoker("usage", server=FakeServer({"GET /usage": (200, found)}))
     assert "COST" not in shown.stdout
     assert shown.stderr == ""
@@ -154,6 +155,12 @@ def test_a_file_whose_form_nobody_knows_is_not_written(stoker: RunStoker, tmp_pa
     assert shown.exit_code == 2
     assert "-o usage.txt --format csv" in shown.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_simulated_cluster_says_so(stoker: RunStoker) -> None:
+    demo = {"name": "demo", "simulated": True, "through": "2026-01-15T10:00:00.000Z"}
+    shown = stoker("usage", server=FakeServer({"GET /usage": (200, report(item("a"), clusters=[demo]))}))
+    assert shown.stderr == "Cluster demo is simulated.\n"
 
 
 def test_nothing_to_report_is_said(stoker: RunStoker) -> None:

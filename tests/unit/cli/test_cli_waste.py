@@ -40,6 +40,7 @@ def report(*items: dict[str, Any], **fields: Any) -> dict[str, Any]:
         "threshold": 1.0,
         "leastSeconds": 300,
         "currency": "",
+        "prices": {"H100": 2.5},
         "unpricedModels": [],
         "idleGpus": 9.0,
         "idleGpuHours": 36.0,
@@ -65,7 +66,7 @@ def test_each_workload_has_its_owner_its_cost_and_a_command(stoker: RunStoker) -
 
 
 def test_without_prices_there_is_no_cost(stoker: RunStoker) -> None:
-    found = report(item("a", cost=None), cost=None, unpricedModels=["NVIDIA H100"])
+    found = report(item("a", cost=None), cost=None, unpricedModels=["NVIDIA H100"], prices={})
     shown = stoker("waste", server=FakeServer({"GET /overview": OVERVIEW, "GET /waste": (200, found)}))
     assert "COST" not in shown.stdout
     assert shown.stdout.endswith("36.0 GPU-hours.\n")

@@ -21,6 +21,7 @@ from stoker.domain.clock import rfc3339
 from stoker.domain.errors import ErrorCode
 from stoker.domain.permissions import Action
 from stoker.domain.report import Amounts, Cost, UsageBy, UsageSort
+from stoker.domain.settings import Settings
 from stoker.domain.usage import GPU_HOUR
 from stoker.services.reports import Asked, Scope, UsageReport, UsageRow
 
@@ -30,6 +31,7 @@ HELD = ("allocated", "busy", "idle", "starting", "unmeasured", "lost")
 REST = ("free", "faulty", "capacity")
 Since = Annotated[str, Meta(max_length=40, description="RFC 3339; 7 days before the end when left out.")]
 Until = Annotated[str, Meta(max_length=40, description="RFC 3339, not included; now when left out.")]
+Prices = Annotated[dict[str, float], Meta(description="Of an hour of a GPU, by model; `*` is of all others.")]
 Hours = Annotated[float, Meta(description="GPU-hours.")]
 LostHours = Annotated[float, Meta(description="GPU-hours that were held while the GPU was faulty.")]
 Money = Annotated[float, Meta(description="By the prices of the settings; null where a model has none.")]
@@ -88,6 +90,7 @@ class UsageItem(Struct, frozen=True, kw_only=True, rename="camel"):
 
 class ClusterReach(Struct, frozen=True):
     name: str
+    simulated: bool
     through: Annotated[str, Meta(description="The end of its last closed hour; null when it has none.")] | None
 
 
@@ -102,6 +105,7 @@ class UsageView(Struct, frozen=True, rename="camel"):
     through: Time
     clusters: list[ClusterReach]
     currency: str
+    prices: Prices
     unpriced_models: list[str]
     totals: UsageHours
     items: list[UsageItem]
@@ -137,14 +141,11 @@ async def report_usage(call: Call[UsageParams]) -> UsageView | Stream:
     )
     form = wanted(call.request, params.format)
     if form is Format.JSON:
-        return _view(await call.services.reports.usage(call.actor, asked, params.window), params, _currency(call))
+        report = await call.services.reports.usage(call.actor, asked, params.window)
+        return _view(report, params, call.services.settings)
     scope = await call.services.reports.scope(call.actor, asked)
     call.headers.append(("Content-Disposition", f'attachment; filename="usage.{form}"'))
     return await sheet(form, UsageItem, _items(call.services.reports.stream(scope), scope))
-
-
-def _currency(call: Call[UsageParams]) -> str:
-    return call.services.settings.currency
 
 
 async def _items(parts: AsyncIterator[list[UsageRow]], scope: Scope) -> AsyncIterator[list[UsageItem]]:
@@ -152,7 +153,7 @@ async def _items(parts: AsyncIterator[list[UsageRow]], scope: Scope) -> AsyncIte
         yield [_item(row, scope) for row in part]
 
 
-def _view(report: UsageReport, params: UsageParams, currency: str) -> UsageView:
+def _view(report: UsageReport, params: UsageParams, settings: Settings) -> UsageView:
     scope = report.scope
     page = paged(report.rows, params.window, lambda row: _item(row, scope))
     return UsageView(
@@ -161,8 +162,11 @@ def _view(report: UsageReport, params: UsageParams, currency: str) -> UsageView:
         since=rfc3339(scope.query.from_at),
         until=rfc3339(scope.query.to_at),
         through=rfc3339(scope.through),
-        clusters=[ClusterReach(each.cluster.name, moment(each.through)) for each in scope.reaches],
-        currency=currency,
+        clusters=[
+            ClusterReach(each.cluster.name, each.cluster.simulated, moment(each.through)) for each in scope.reaches
+        ],
+        currency=settings.currency,
+        prices=settings.gpu_prices,
         unpriced_models=report.unpriced,
         totals=UsageHours(**_hours(report.totals, report.cost, whole=scope.whole)),
         items=page.items,

@@ -10,7 +10,7 @@ from stoker.api.endpoint import Call, endpoint
 from stoker.api.families import NATIVE
 from stoker.api.native.fleet import ClusterName
 from stoker.api.native.shapes import PageParams, Time, moment, paged
-from stoker.api.native.usage import DIGITS, Hours, Money
+from stoker.api.native.usage import DIGITS, Hours, Money, Prices
 from stoker.api.sheets import PARQUET, Format, sheet, wanted
 from stoker.api.staleness import mark_stale
 from stoker.api.streams import Stream
@@ -64,6 +64,7 @@ class WasteView(Struct, frozen=True, rename="camel"):
     threshold: float
     least_seconds: int
     currency: str
+    prices: Prices
     unpriced_models: list[str]
     idle_gpus: float
     idle_gpu_hours: Hours
@@ -109,6 +110,7 @@ async def report_waste(call: Call[WasteParams]) -> WasteView | Stream:
         threshold=report.threshold,
         least_seconds=params.least_seconds,
         currency=call.services.settings.currency,
+        prices=call.services.settings.gpu_prices,
         unpriced_models=report.unpriced,
         idle_gpus=report.idle_milli / MILLI,
         idle_gpu_hours=_gpu_hours(report.amount),

@@ -124,7 +124,7 @@ def _amounts(report: "UsageReport", *, wide: bool) -> list[tuple[str, str]]:
     if any(item.capacity_gpu_hours is not None for item in report.items):
         found += [("FREE", "free"), ("FAULTY", "faulty"), ("CAPACITY", "capacity")]
     columns = [(title, f"{name}_gpu_hours") for title, name in found]
-    if any(item.cost is not None for item in report.items):
+    if report.prices:
         currency = f" {printable(report.currency)}" if report.currency else ""
         columns += [(f"COST{currency}", "cost"), (f"IDLE COST{currency}", "idle_cost")]
     return columns
@@ -148,10 +148,14 @@ def _bar(item: "UsageItem", most: float) -> str:
 
 def _notes(report: "UsageReport") -> list[str]:
     """What a person has to know before believing the numbers."""
-    found = []
+    found = [
+        f"Cluster {printable(each.name)} is simulated."
+        for each in report.clusters
+        if each.simulated and each.through is not None
+    ]
     if report.next is not None:
         found.append(f"These are {len(report.items)} of {report.total} rows; --limit 0 shows all. The total is of all.")
-    if any(item.cost is not None for item in report.items) and report.unpriced_models:
+    if report.prices and report.unpriced_models:
         models = ", ".join(printable(model) for model in report.unpriced_models)
         found.append(f"No price is set for {models}; the setting gpu_prices has prices.")
     behind = [each for each in report.clusters if each.through is not None and each.through > report.through]

@@ -69,7 +69,7 @@ def _show(report: "WasteReport") -> None:
         click.echo("No GPU is held and idle for so long.", err=True)
         return
     currency = f" {printable(report.currency)}" if report.currency else ""
-    priced = any(item.cost is not None for item in report.items)
+    priced = bool(report.prices)
     rows = [
         [
             printable(item.workload_id),
