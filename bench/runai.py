@@ -47,13 +47,13 @@ WHERE w < :workspaces
 """
 FILL = """
 INSERT INTO workload (
-    uid, slug, name, folded_name, description, folded_description, kind, cluster_id, workspace_id, namespace,
+    uid, slug, name, description, folded_description, kind, cluster_id, workspace_id, namespace,
     user_id, user_name, folded_user, origin_api, priority, preemptible, timeout_seconds, max_retry,
     gpu_milli, cpu_milli, memory_bytes, replicas, spec, phase, version, revision, attempt, retries, requeued,
     not_before, then_phase, message, submitted_at, phase_at, started_at, ended_at, running_since, ran_ms, waited_ms,
     deleted_at, pools, folded_image
 )
-SELECT uid, name || '-bcdfg', name, name || CAST(:newline AS TEXT) || name || '-bcdfg', '', '', kind,
+SELECT uid, name || '-bcdfg', name, '', '', kind,
     :cluster_id, 1000 + team, 'team-' || team,
     'user-' || account, 'user-' || account, 'user-' || account, 'safe', priority, 0, 0, 0,
     gpus * 1000, 8000, 8589934592, 1, spec, phase, 3, 1, CASE WHEN phase = 'Pending' THEN 0 ELSE 1 END, 0, 0,
@@ -220,7 +220,6 @@ def _fill(run: Run, cluster_id: str, now: int) -> None:
         "number": NUMBER,
         "workspaces": WORKSPACES,
         "year": YEAR_MS,
-        "newline": "\n",
         "spec": SPEC,
     }
     run("CREATE TEMPORARY TABLE numbers (w BIGINT)", {})

@@ -31,12 +31,14 @@ class Field(StrEnum):
     DEPARTMENT_ID = "department_id"
     DEPARTMENT = "department"
     CREATED = "created_at"
+    STARTED = "started_at"
     DELETED = "deleted_at"
     USER = "user_name"
     PHASE = "phase"
     ENDED = "ended_at"
     POOLS = "pools"
     FRAMEWORK = "framework"
+    GPUS = "gpus"
     ALLOCATED = "allocated_gpus"
     IDLE_WHOLE = "idle_gpus"
     IDLE = "idle_allocated_gpus"
@@ -51,9 +53,9 @@ class Field(StrEnum):
     APPLICATION = "application"
 
 
-TIMES = frozenset({Field.CREATED, Field.DELETED, Field.ENDED, Field.PHASE_CHANGED, Field.GUARANTEED})
+TIMES = frozenset({Field.CREATED, Field.STARTED, Field.DELETED, Field.ENDED, Field.PHASE_CHANGED, Field.GUARANTEED})
 NUMBERS = frozenset(
-    {Field.ALLOCATED, Field.IDLE_WHOLE, Field.IDLE, Field.PRIORITY, Field.PENDING, Field.RUNNING},
+    {Field.GPUS, Field.ALLOCATED, Field.IDLE_WHOLE, Field.IDLE, Field.PRIORITY, Field.PENDING, Field.RUNNING},
 )
 
 

@@ -1,6 +1,7 @@
 """Filters as SQL. Those on what there are few different values of say which values, and hold for the counts of
 workloads as well as for workloads; the others say what must hold for a column."""
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -12,24 +13,16 @@ from stoker.store.base import Transaction
 from stoker.store.listing import escaped
 
 WORKSPACES = """
-WITH RECURSIVE held (id) AS (
-    SELECT MIN(workspace_id)
-    FROM workload
-    WHERE deleted_at IS NULL
-    UNION ALL
-    SELECT (SELECT MIN(workspace_id) FROM workload WHERE deleted_at IS NULL AND workspace_id > held.id)
-    FROM held
-    WHERE held.id IS NOT NULL
-)
 SELECT workspace.id, workspace.name, workspace.department_id, department.name
 FROM workspace
 JOIN department ON department.id = workspace.department_id
-UNION ALL
-SELECT id, '', 0, ''
-FROM held
-WHERE id IS NOT NULL
-  AND id NOT IN (SELECT id FROM workspace)
-"""  # index workload_of_workspace
+"""
+HELD_IN = "SELECT DISTINCT workspace_id FROM workload_count"
+HOMELESS = """
+SELECT DISTINCT workspace_id, '', 0, ''
+FROM workload_count
+WHERE workspace_id NOT IN (SELECT id FROM workspace)
+"""
 CLUSTERS = "SELECT id FROM cluster"
 DISTINCT = "SELECT DISTINCT {} FROM workload_count"
 COLUMNS = {
@@ -48,9 +41,15 @@ COLUMNS = {
     Field.USER: "user_name",
 }
 """The columns that workloads are counted by. Where several fields share one, each is made from its values."""
+HOMES = {
+    Field.WORKSPACE_ID: "CAST(workspace_id AS TEXT)",
+    Field.WORKSPACE: "workspace.name",
+    Field.DEPARTMENT_ID: "CAST(workspace.department_id AS TEXT)",
+    Field.DEPARTMENT: "department.name",
+}
 NOTHING = frozenset({Field.GUARANTEED, Field.APPLICATION_ID, Field.APPLICATION})
 """Fields that no workload has a value of."""
-NUMERIC = frozenset({"workspace_id", "priority", "submitted_at", "ended_at", "phase_at", "deleted_at"})
+NUMERIC = frozenset({"workspace_id", "priority", "submitted_at", "started_at", "ended_at", "phase_at", "deleted_at"})
 
 LIVE = "workload.deleted_at IS NULL"
 LEAVING = "workload.phase = 'Deleting'"
@@ -75,11 +74,10 @@ workload.cluster_id = alike.cluster_id
 
 ALLOCATED = "COALESCE((SELECT allocated_milli FROM workload_use WHERE workload_uid = workload.uid), 0)"
 IDLE = "COALESCE((SELECT idle_milli FROM workload_use WHERE workload_uid = workload.uid), 0)"
-RAN = "(workload.ran_ms + COALESCE(:now - workload.running_since, 0))"
-QUEUED = "workload.phase IN ('Pending', 'Resuming')"
-WAITED = f"(workload.waited_ms + CASE WHEN {QUEUED} THEN :now - workload.phase_at ELSE 0 END)"
+GPUS = "(workload.gpu_milli * workload.replicas)"
 TIME_COLUMNS = {
     Field.CREATED: "submitted_at",
+    Field.STARTED: "started_at",
     Field.ENDED: "ended_at",
     Field.PHASE_CHANGED: "phase_at",
     Field.DELETED: "deleted_at",
@@ -92,15 +90,57 @@ COMPARED = {
 }
 
 
+class Time(Struct, frozen=True):
+    """A time that has added up, and goes on while something holds. Each part has an index: by what has added up, and by
+    when it would have begun had it never paused."""
+
+    over: str
+    added_up: str
+    goes_on: str
+    began: str
+
+    @property
+    def now(self) -> str:
+        """In milliseconds, of any workload."""
+        return f"(CASE WHEN {self.goes_on} THEN :now - {self.began} ELSE {self.added_up} END)"
+
+    def between(self, least: str | None, most: str | None) -> tuple[str, str]:
+        """What holds for each part when it is at least the one, and less than the other."""
+        over = [self.over, *([f"{self.added_up} >= {least}"] if least else [])]
+        over += [f"{self.added_up} < {most}"] if most else []
+        goes_on = [self.goes_on, *([f"{self.began} <= :now - {least}"] if least else [])]
+        goes_on += [f"{self.began} > :now - {most}"] if most else []
+        return " AND ".join(over), " AND ".join(goes_on)
+
+
+TIMES = {
+    Field.RUNNING: Time(
+        "workload.running_since IS NULL",
+        "workload.ran_ms",
+        "workload.running_since IS NOT NULL",
+        "(workload.running_since - workload.ran_ms)",
+    ),
+    Field.PENDING: Time(
+        "workload.phase NOT IN ('Pending', 'Resuming')",
+        "workload.waited_ms",
+        "workload.phase IN ('Pending', 'Resuming')",
+        "(workload.phase_at - workload.waited_ms)",
+    ),
+}
+
+
 class Clause(Struct, frozen=True):
-    """`sql` has `{}` where its column is, if it is about one. `narrow` is set where an index finds what it asks for."""
+    """`sql` has `{}` where its column is, if it is about one. `narrow` is set where an index finds what it asks for,
+    and `scan` where all that it looks at lies close together in the index of names."""
 
     sql: str
     params: Mapping[str, object] = {}
     column: str = ""
     narrow: bool = False
-    scan: str = ""
-    """What is true of the folded name if it holds: an index on that has all names close together."""
+    scan: bool = False
+    field: Field | None = None
+    parts: tuple[str, ...] = ()
+    """The same for each part of a time."""
 
     def on(self, table: str = "workload") -> str:
         return self.sql.replace("{}", f"{table}.{self.column}") if self.column else self.sql
@@ -143,7 +183,8 @@ def values_of(transaction: Transaction, field: Field) -> Values:
             return {row[0]: row[0] for row in transaction.all(DISTINCT.format("user_name"))}
         case _:
             place = {Field.WORKSPACE_ID: 0, Field.WORKSPACE: 1, Field.DEPARTMENT_ID: 2, Field.DEPARTMENT: 3}[field]
-            return {row[0]: str(row[place]) for row in transaction.all(WORKSPACES)}
+            rows = (*transaction.all(WORKSPACES), *transaction.all(HOMELESS))
+            return {row[0]: str(row[place]) for row in rows}
 
 
 def in_order(values: Values, *, descending: bool) -> list[list[object]]:
@@ -168,9 +209,25 @@ def counted(transaction: Transaction, asked: Filter, tag: str) -> Clause | None:
     """A filter on a field that workloads are counted by; None when it keeps everything."""
     if asked.field is Field.USER:
         return text("user_name", asked.operator, str(asked.value), tag)
+    if asked.field in HOMES:
+        return _of_workspaces(transaction, asked, tag)
     values = values_of(transaction, asked.field)
     kept = [key for key, value in values.items() if holds(value, asked.operator, asked.value)]
     return None if len(kept) == len(values) else one_of(COLUMNS[asked.field], kept, tag)
+
+
+def _of_workspaces(transaction: Transaction, asked: Filter, tag: str) -> Clause | None:
+    """By a workspace or its department. Of a workspace that was deleted nothing but its number is known."""
+    meant = text("", asked.operator, str(asked.value), tag)
+    without = asked.field is not Field.WORKSPACE_ID and holds("", asked.operator, str(asked.value))
+    condition = f"{'NOT ' if without else ''}({meant.sql.replace('{}', HOMES[asked.field])})"
+    source = HELD_IN if asked.field is Field.WORKSPACE_ID else WORKSPACES
+    found = one_of(
+        "workspace_id", (row[0] for row in transaction.all(f"{source} WHERE {condition}", meant.params)), tag
+    )
+    if not without:
+        return found
+    return Clause(f"NOT ({found.sql})", found.params, found.column) if found.params else None
 
 
 def other(asked: Filter, tag: str) -> Clause | None:
@@ -181,9 +238,9 @@ def other(asked: Filter, tag: str) -> Clause | None:
     if field is Field.NAME:
         return text("name", operator, str(value), tag)
     if field in TIME_COLUMNS:
-        return _time(TIME_COLUMNS[field], operator, value, tag)
-    if field in {Field.RUNNING, Field.PENDING}:
-        return _number(f"({RAN if field is Field.RUNNING else WAITED} / 1000)", operator, value, tag, whole=True)
+        return _moment(field, operator, value, tag)
+    if field in TIMES:
+        return _seconds(field, operator, value, tag)
     if field is Field.IDLE_WHOLE:
         return _number(f"(({IDLE} + 999) / 1000)", operator, value, tag, whole=True)
     return _number(ALLOCATED if field is Field.ALLOCATED else IDLE, operator, value, tag, whole=False)
@@ -191,30 +248,44 @@ def other(asked: Filter, tag: str) -> Clause | None:
 
 def text(column: str, operator: Operator, value: str, tag: str) -> Clause:
     """On a column that is in lower case."""
-    part = escaped(value)
-    scan = f"workload.folded_name LIKE :{tag} ESCAPE '!'" if column == "name" else ""
+    scan = column == "name"
+    folded = value.casefold()
     match operator:
         case Operator.CONTAINS:
-            return Clause(f"{{}} LIKE :{tag} ESCAPE '!'", {tag: f"%{part}%"}, column, scan=scan)
+            return Clause(f"instr({{}}, :{tag}) > 0", {tag: folded}, column, scan=scan)
         case Operator.LACKS:
-            return Clause(f"{{}} NOT LIKE :{tag} ESCAPE '!'", {tag: f"%{part}%"}, column)
+            return Clause(f"instr({{}}, :{tag}) = 0", {tag: folded}, column)
         case Operator.STARTS:
-            folded = value.casefold()
             params = {f"{tag}_from": folded, f"{tag}_to": folded + "\U0010ffff"}
             return Clause(f"({{}} >= :{tag}_from AND {{}} < :{tag}_to)", params, column, narrow=True)
         case Operator.ENDS:
-            scan = scan and f"workload.folded_name LIKE :{tag}_scan ESCAPE '!'"
-            params = {tag: f"%{part}", f"{tag}_scan": f"%{part}\n%"}
-            return Clause(f"{{}} LIKE :{tag} ESCAPE '!'", params, column, scan=scan)
+            params = {tag: folded, f"{tag}_end": f"%{escaped(value)}"}
+            return Clause(f"(instr({{}}, :{tag}) > 0 AND {{}} LIKE :{tag}_end ESCAPE '!')", params, column, scan=scan)
         case _:
             narrow = operator is not Operator.NOT_EQUAL
             return Clause(f"{{}} {COMPARED[operator]} :{tag}", {tag: value}, column, narrow=narrow)
 
 
-def _time(column: str, operator: Operator, value: Value, tag: str) -> Clause:
+def _moment(field: Field, operator: Operator, value: Value, tag: str) -> Clause:
+    column = TIME_COLUMNS[field]
     if operator is Operator.NOT_EQUAL:
         return Clause(f"({{}} IS NULL OR {{}} <> :{tag})", {tag: value}, column)
     return Clause(f"{{}} {COMPARED[operator]} :{tag}", {tag: value}, column, narrow=True)
+
+
+def _seconds(field: Field, operator: Operator, value: Value, tag: str) -> Clause:
+    """Whole seconds of a time: those from the first millisecond of one to the last of another."""
+    time = TIMES[field]
+    if operator.on_text or operator is Operator.NOT_EQUAL or isinstance(value, str):
+        return _number(f"({time.now} / 1000)", operator, value, tag, whole=True)
+    least = None if operator is Operator.AT_MOST else f":{tag}_least"
+    most = None if operator is Operator.AT_LEAST else f":{tag}_most"
+    if operator is Operator.EQUAL and value != math.floor(value):
+        return NEVER
+    bounds = {f"{tag}_least": math.ceil(value) * 1000, f"{tag}_most": (math.floor(value) + 1) * 1000}
+    params = {name: bound for name, bound in bounds.items() if f":{name}" in {least, most}}
+    parts = time.between(least, most)
+    return Clause(f"({' OR '.join(f'({part})' for part in parts)})", params, narrow=True, field=field, parts=parts)
 
 
 def _number(expression: str, operator: Operator, value: Value, tag: str, *, whole: bool) -> Clause:

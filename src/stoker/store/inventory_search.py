@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from stoker.domain.inventory import Field
 from stoker.store.base import Transaction
 from stoker.store.inventory_filters import ALIKE, GONE, LIVE, SAME, Clause, Values, one_of, values_of
-from stoker.store.listing import substring
 
 IMAGES = """
 WITH RECURSIVE image (name) AS (
@@ -23,11 +22,9 @@ FROM image
 LIMIT :images
 """  # index workload_by_image
 MOST_IMAGES = 2_000
-NAMED = "workload.name LIKE :search ESCAPE '!'"
-WIDE = "workload.folded_name LIKE :search ESCAPE '!'"
-"""Finds names, and more that is then left out."""
-PULLED = "workload.folded_image LIKE :search ESCAPE '!'"
-KNOWN = "workload.uid LIKE :search ESCAPE '!'"
+NAMED = "instr(workload.name, :search) > 0"
+PULLED = "instr(workload.folded_image, :search) > 0"
+KNOWN = "instr(workload.uid, :search) > 0"
 _OF_A_UID = re.compile(r"[0-9a-f-]+\Z")
 
 
@@ -35,14 +32,14 @@ def search_clause(transaction: Transaction, text: str) -> Clause:
     """What must hold for a workload."""
     counted, params = _counted(transaction, text, "workload")
     known = [KNOWN] if _OF_A_UID.match(text.casefold()) else []
-    return Clause(f"({' OR '.join((*counted, NAMED, PULLED, *known))})", {**params, "search": substring(text)})
+    return Clause(f"({' OR '.join((*counted, NAMED, PULLED, *known))})", {**params, "search": text.casefold()})
 
 
 def search_uids(transaction: Transaction, text: str, few: int, *, deleted: bool) -> list[str] | None:
     """Everything that a text is in; None when it is in many."""
     counted, params = _counted(transaction, text, "workload_count")
     alike = f"hidden = {2 if deleted else 0} AND ({' OR '.join(counted)})"
-    params |= {"search": substring(text), "few": few + 1}
+    params |= {"search": text.casefold(), "few": few + 1}
     row = transaction.one(f"SELECT COALESCE(SUM(workloads), 0) FROM workload_count WHERE {alike}", params)
     if row is None or row[0] > few or (deleted and row[0]):
         return None
@@ -51,7 +48,7 @@ def search_uids(transaction: Transaction, text: str, few: int, *, deleted: bool)
         source = f"{ALIKE.format(condition=alike)} WHERE {SAME} AND {LIVE}"
         found |= dict.fromkeys(row[0] for row in transaction.all(f"SELECT workload.uid FROM {source}", params))
     for condition, named in _conditions(transaction, text, deleted=deleted):
-        order = "ORDER BY folded_name" if WIDE in condition else ""
+        order = "ORDER BY workload.name" if NAMED in condition else ""
         rows = transaction.all(
             f"SELECT workload.uid FROM workload WHERE {GONE if deleted else LIVE} AND {condition} {order} LIMIT :few",
             {**params, **named},
@@ -65,7 +62,7 @@ def search_uids(transaction: Transaction, text: str, few: int, *, deleted: bool)
 def _conditions(transaction: Transaction, text: str, *, deleted: bool) -> Iterator[tuple[str, dict[str, object]]]:
     """One after the other, each with an index of its own; names and uids share one."""
     known = f" OR {KNOWN}" if _OF_A_UID.match(text.casefold()) else ""
-    yield f"({WIDE}{known})", {}
+    yield f"({NAMED}{known})", {}
     images = [] if deleted else transaction.all(IMAGES, {"images": MOST_IMAGES})
     if deleted or len(images) >= MOST_IMAGES:
         yield PULLED, {}
@@ -85,7 +82,7 @@ def _counted(transaction: Transaction, text: str, table: str) -> tuple[list[str]
     )
     clauses = [one_of("kind", kinds, "search_kind"), one_of("workspace_id", workspaces, "search_space")]
     params = {name: value for clause in clauses for name, value in clause.params.items()}
-    return [*(clause.on(table) for clause in clauses), f"{table}.user_name LIKE :search ESCAPE '!'"], params
+    return [*(clause.on(table) for clause in clauses), f"instr({table}.user_name, :search) > 0"], params
 
 
 def _meant(values: Values, text: str) -> list[object]:

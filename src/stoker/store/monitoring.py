@@ -1,16 +1,20 @@
-"""Workloads of the whole fleet, read fast at any number of them: totals come from counts that are kept, and a page
-either walks the index of its order or gathers what is alike and sorts it, whichever touches fewer rows."""
+"""Workloads of the whole fleet, and the GPUs they hold or held last."""
 
 from collections import defaultdict
 from collections.abc import Sequence
 
+from stoker.domain.inventory import Field, Operator
 from stoker.domain.listing import Listing, Window
-from stoker.domain.monitoring import Facets, Watched, WatchedQuery
+from stoker.domain.monitoring import Facets, Watched, WatchedQuery, WatchedSort
 from stoker.domain.series import Holding
 from stoker.domain.workload import Phase
 from stoker.store import clusters
-from stoker.store.base import Params, Row, Transaction
-from stoker.store.listing import substring, where
+from stoker.store.base import Row, Transaction
+from stoker.store.inventory_asked import asked_for, count
+from stoker.store.inventory_filters import Clause, one_of, text
+from stoker.store.inventory_pages import Pages
+from stoker.store.keys import by_keys
+from stoker.store.listing import where
 
 COLUMNS = """
 workload.uid, workload.slug, workload.kind, workload.namespace, workload.cluster_id, workload.phase,
@@ -23,32 +27,8 @@ FROM workload
 WHERE (workload.uid = :ref OR workload.slug = :ref)
   AND workload.deleted_at IS NULL
 """
-ALIKE = """
-FROM (
-    SELECT cluster_id, namespace, kind, phase
-    FROM workload_count
-    {condition}
-    GROUP BY cluster_id, namespace, kind, phase
-    HAVING SUM(workloads) > 0
-) AS alike
-CROSS JOIN workload
-WHERE workload.cluster_id = alike.cluster_id
-  AND workload.namespace = alike.namespace
-  AND workload.kind = alike.kind
-  AND workload.phase = alike.phase
-  AND workload.deleted_at IS NULL
-"""
-NAMED = """
-FROM (
-    SELECT uid
-    FROM workload
-    WHERE deleted_at IS NULL
-      AND folded_name LIKE :text ESCAPE '!'
-) AS named
-CROSS JOIN workload
-WHERE workload.uid = named.uid
-"""
-COUNTED = "SELECT COALESCE(SUM(workloads), 0) FROM workload_count"
+BY_UIDS = f"SELECT {COLUMNS} FROM workload WHERE workload.uid IN (:keys)"
+SORTS = {WatchedSort.STARTED: Field.STARTED, WatchedSort.ENDED: Field.ENDED}
 NAMESPACES = """
 SELECT namespace
 FROM workload_count
@@ -114,25 +94,15 @@ def find(transaction: Transaction, ref: str) -> Watched | None:
 
 def browse(transaction: Transaction, query: WatchedQuery, cluster_id: str, window: Window) -> Listing[Watched]:
     """One page, with the GPUs of that page alone."""
-    params = _params(query, cluster_id, window)
-    total = _total(transaction, query, cluster_id, params)
-    if window.offset >= total:
-        return Listing([], total)
-    direction = "DESC" if query.descending else "ASC"
-    gathered = _is_rare(transaction, query, total, window)
-    rows = transaction.all(
-        f"""
-        SELECT {COLUMNS}
-        {_gathered(query, cluster_id) if gathered else _walked(query, cluster_id)}
-        ORDER BY {"+" if gathered else ""}workload.{query.sort} {direction} NULLS LAST, workload.uid {direction}
-        LIMIT :limit OFFSET :offset
-        """,
-        params,
-    )
+    asked = asked_for(transaction, 0, _counts(query, cluster_id), _others(query))
+    pages = Pages(transaction, descending=query.descending)
+    uids = pages.of(asked, SORTS[query.sort], window.offset, window.limit)
+    found = {row[0]: row for row in by_keys(transaction, BY_UIDS, uids)}
+    rows = [found[uid] for uid in uids]
     # Only what asked for GPUs and was placed once can hold any.
     gpus = held_gpus(transaction, [row[0] for row in rows if row[10] and row[6]])
     engines = _engines(transaction)
-    return Listing([_built(row, engines, gpus.get(row[0], {})) for row in rows], total)
+    return Listing([_built(row, engines, gpus.get(row[0], {})) for row in rows], count(transaction, asked))
 
 
 def held_gpus(transaction: Transaction, uids: Sequence[str]) -> dict[str, dict[str, int]]:
@@ -164,66 +134,15 @@ def holdings_of_pod(transaction: Transaction, uid: str, start: int, end: int) ->
     return [Holding(*row) for row in transaction.all(HOLDINGS_OF_POD, {"uid": uid, "start": start, "end": end})]
 
 
-def _params(query: WatchedQuery, cluster_id: str, window: Window) -> dict[str, object]:
-    return {
-        "cluster_id": cluster_id,
-        "namespace": query.namespace,
-        "kind": query.kind,
-        **{f"phase_{number}": phase for number, phase in enumerate(query.phases)},
-        "text": f"{substring(query.text)}\n%",
-        "limit": window.limit,
-        "offset": window.offset,
-    }
-
-
-def _alike(column: str, query: WatchedQuery, cluster_id: str) -> list[str]:
-    """What the counts are kept by, as clauses on the counts or on the workloads."""
+def _counts(query: WatchedQuery, cluster_id: str) -> list[Clause]:
+    """What is asked of what workloads are counted by."""
     wanted = {"cluster_id": cluster_id, "namespace": query.namespace, "kind": query.kind}
-    clauses = [f"{column.format(name)} = :{name}" for name, value in wanted.items() if value]
-    if query.phases:
-        words = ", ".join(f":phase_{number}" for number in range(len(query.phases)))
-        clauses.append(f"{column.format('phase')} IN ({words})")
-    return clauses
+    clauses = [one_of(column, (value,), column) for column, value in wanted.items() if value]
+    return [*clauses, one_of("phase", query.phases, "phase")] if query.phases else clauses
 
 
-def _total(transaction: Transaction, query: WatchedQuery, cluster_id: str, params: Params) -> int:
-    if not query.text:
-        return _counted(transaction, query, cluster_id, params)
-    if query.phases:
-        return _number(transaction, f"SELECT COUNT(*) {_gathered(query, cluster_id)}", params)
-    return _number(transaction, f"SELECT COUNT(*) {_walked(query, cluster_id)}", params)
-
-
-def _counted(transaction: Transaction, query: WatchedQuery, cluster_id: str, params: Params) -> int:
-    return _number(transaction, f"{COUNTED} {where('hidden = 0', *_alike('{}', query, cluster_id))}", params)
-
-
-def _is_rare(transaction: Transaction, query: WatchedQuery, total: int, window: Window) -> bool:
-    """Whether sorting everything that is asked for touches fewer rows than walking past what is not."""
-    if not query.filters:
-        return False
-    return total * total <= _number(transaction, f"{COUNTED} WHERE hidden = 0", {}) * (window.offset + window.limit)
-
-
-def _walked(query: WatchedQuery, cluster_id: str) -> str:
-    """Every workload, filtered as it comes: what is put behind a column keeps its index from being used."""
-    return "FROM workload " + where(
-        "workload.deleted_at IS NULL",
-        "workload.folded_name LIKE :text ESCAPE '!'" if query.text else None,
-        *_alike("workload.{} || ''", query, cluster_id),
-    )
-
-
-def _gathered(query: WatchedQuery, cluster_id: str) -> str:
-    """Only what is asked for, in no order."""
-    if not query.text:
-        return ALIKE.format(condition=where("hidden = 0", *_alike("{}", query, cluster_id)))
-    return " AND ".join([NAMED, *_alike("workload.{}", query, cluster_id)])
-
-
-def _number(transaction: Transaction, sql: str, params: Params) -> int:
-    row = transaction.one(sql, params)
-    return int(row[0]) if row else 0
+def _others(query: WatchedQuery) -> list[Clause]:
+    return [text("name", Operator.CONTAINS, query.text, "text")] if query.text else []
 
 
 def _engines(transaction: Transaction) -> dict[str, str]:

@@ -13,7 +13,7 @@ from stoker.store.listing import where
 
 SOURCE = """
 FROM pod
-JOIN workload ON workload.uid = pod.workload_uid
+CROSS JOIN workload
 LEFT JOIN workspace ON workspace.id = workload.workspace_id
 """
 POD_COLUMNS = ", ".join(f"pod.{column.strip()}" for column in pods.COLUMNS.split(","))
@@ -77,6 +77,7 @@ def count(transaction: Transaction, query: PodQuery) -> int:
 
 def _condition(query: PodQuery, params: dict[str, object]) -> str:
     clauses = [
+        "workload.uid = pod.workload_uid",
         "workload.deleted_at IS NOT NULL" if query.deleted else "workload.deleted_at IS NULL",
         _in_workspaces(query.workspace_ids, params),
     ]

@@ -31,6 +31,8 @@ BUSY_MS = 10_000
 CACHE_KIB = 64 * 1024
 CHECKPOINT_PAGES = 4_000
 """The writer keeps what it changes often in memory, and moves it from the log to the file in larger portions."""
+MAPPED_BYTES = 2**31 - 2**16
+"""As much of the file as SQLite can map: readers look at what the system has in memory, and copy none of it."""
 START_BYTES = 2**20
 """What opening the database may need."""
 FAILURES = {
@@ -113,6 +115,7 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
     if read_only:
         connection.execute("PRAGMA query_only = ON")
+        connection.execute(f"PRAGMA mmap_size = {MAPPED_BYTES}")
         return connection
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")

@@ -1,12 +1,18 @@
-"""Lists of workloads: filters, sorts and totals, all in SQL."""
+"""The list of workloads that there are, as their owners manage them, and their places in the queue."""
 
-from msgspec import Struct
+from collections.abc import Iterable
 
+from msgspec import Struct, structs
+
+from stoker.domain.inventory import Field, Operator
 from stoker.domain.listing import Listing, Window, WorkloadQuery, WorkloadSort
 from stoker.domain.workload import Workload
-from stoker.store import workloads
+from stoker.store import clusters, workloads
 from stoker.store.base import Row, Transaction
-from stoker.store.listing import page, substring, where
+from stoker.store.inventory_asked import asked_for, count
+from stoker.store.inventory_filters import Clause, Values, one_of, text
+from stoker.store.inventory_pages import Pages
+from stoker.store.keys import by_keys
 
 SOURCE = """
 FROM workload
@@ -15,16 +21,17 @@ LEFT JOIN workspace ON workspace.id = workload.workspace_id
 """
 SELECT = f"SELECT {workloads.COLUMNS}, cluster.name, workspace.name"
 BY_REF = f"{SELECT} {SOURCE} WHERE workload.uid = :ref OR workload.slug = :ref"
-RUNTIME = "workload.ran_ms + COALESCE(:now - workload.running_since, 0)"
+BY_UIDS = f"{SELECT} {SOURCE} WHERE workload.uid IN (:keys)"
+NAMED = "SELECT id FROM workspace WHERE name = :name"
 SORTS = {
-    WorkloadSort.SUBMITTED: "workload.submitted_at",
-    WorkloadSort.STARTED: "workload.started_at",
-    WorkloadSort.ENDED: "workload.ended_at",
-    WorkloadSort.PRIORITY: "workload.priority",
-    WorkloadSort.NAME: "workload.name",
-    WorkloadSort.PHASE: "workload.phase",
-    WorkloadSort.RUNTIME: RUNTIME,
-    WorkloadSort.GPU: "workload.gpu_milli * workload.replicas",
+    WorkloadSort.SUBMITTED: Field.CREATED,
+    WorkloadSort.STARTED: Field.STARTED,
+    WorkloadSort.ENDED: Field.ENDED,
+    WorkloadSort.PRIORITY: Field.PRIORITY,
+    WorkloadSort.NAME: Field.NAME,
+    WorkloadSort.PHASE: Field.PHASE,
+    WorkloadSort.RUNTIME: Field.RUNNING,
+    WorkloadSort.GPU: Field.GPUS,
 }
 QUEUE_PLACES = """
 SELECT uid, place
@@ -61,42 +68,51 @@ def find(transaction: Transaction, ref: str) -> Entry | None:
 
 
 def browse(transaction: Transaction, query: WorkloadQuery, window: Window, now: int) -> Listing[Entry]:
-    """One page; what has not started or ended comes last whichever way a time is sorted."""
-    params: dict[str, object] = {
-        "workspace": query.workspace,
-        "cluster": query.cluster,
-        "user_id": query.user_id,
-        "user": substring(query.user_text),
-        "description": substring(query.description_text),
-        "slug": substring(query.slug_text),
-        "since": query.since,
-        "until": query.until,
-        "now": now,
+    """One page; what has not started or ended comes last whichever way a time is sorted.
+
+    Phases go in the order in which they are asked for: whoever shows them knows the words that they are shown by.
+    """
+    asked = asked_for(transaction, now, _counts(transaction, query), _others(query))
+    ranked = query.sort is WorkloadSort.PHASE and query.phases
+    ranks: Values | None = {phase: rank for rank, phase in enumerate(query.phases)} if ranked else None
+    pages = Pages(transaction, descending=query.descending, ranks=ranks)
+    uids = pages.of(asked, SORTS[query.sort], window.offset, window.limit)
+    found = {row[0]: _entry(row) for row in by_keys(transaction, BY_UIDS, uids)}
+    return Listing([found[uid] for uid in uids], count(transaction, asked))
+
+
+def _counts(transaction: Transaction, query: WorkloadQuery) -> list[Clause]:
+    """What is asked of what workloads are counted by."""
+    lists: dict[str, Iterable[object] | None] = {
+        "workspace_id": query.workspace_ids,
+        "phase": query.phases or None,
+        "kind": query.kinds or None,
+        "user_id": (query.user_id,) if query.user_id else None,
     }
-    direction = "DESC" if query.descending else "ASC"
-    return page(
-        transaction,
-        _entry,
-        select=SELECT,
-        source=SOURCE,
-        condition=where(
-            "workload.deleted_at IS NULL",
-            _one_of("workload.workspace_id", query.workspace_ids, params),
-            _one_of("workload.phase", query.phases or None, params),
-            _one_of("workload.kind", query.kinds or None, params),
-            "workspace.name = :workspace" if query.workspace else None,
-            "(cluster.name = :cluster OR cluster.id = :cluster)" if query.cluster else None,
-            "workload.user_id = :user_id" if query.user_id else None,
-            "workload.folded_user LIKE :user ESCAPE '!'" if query.user_text else None,
-            "workload.folded_description LIKE :description ESCAPE '!'" if query.description_text else None,
-            "workload.slug LIKE :slug ESCAPE '!'" if query.slug_text else None,
-            "workload.submitted_at >= :since" if query.since is not None else None,
-            "workload.submitted_at <= :until" if query.until is not None else None,
-        ),
-        order=f"{_sorted_by(query)} {direction} NULLS LAST, workload.uid {direction}",
-        params=params,
-        window=window,
-    )
+    clauses = [one_of(column, values, column) for column, values in lists.items() if values is not None]
+    if query.workspace:
+        meant = [row[0] for row in transaction.all(NAMED, {"name": query.workspace})]
+        clauses.append(one_of("workspace_id", meant, "workspace"))
+    if query.cluster:
+        cluster = clusters.find(transaction, query.cluster)
+        clauses.append(one_of("cluster_id", (cluster.id,) if cluster else (), "cluster"))
+    if query.user_text:
+        clauses.append(text("user_name", Operator.CONTAINS, query.user_text, "user"))
+    return clauses
+
+
+def _others(query: WorkloadQuery) -> list[Clause]:
+    clauses: list[Clause] = []
+    if query.slug_text:
+        clauses.append(structs.replace(text("slug", Operator.CONTAINS, query.slug_text, "slug"), scan=True))
+    if query.description_text:
+        described = text("folded_description", Operator.CONTAINS, query.description_text, "description")
+        clauses.append(structs.replace(described, sql=f"({{}} <> '' AND {described.sql})", narrow=True))
+    if query.since is not None:
+        clauses.append(Clause("{} >= :since", {"since": query.since}, "submitted_at", narrow=True))
+    if query.until is not None:
+        clauses.append(Clause("{} <= :until", {"until": query.until}, "submitted_at", narrow=True))
+    return clauses
 
 
 def queue_places(transaction: Transaction, workspace_ids: set[int]) -> dict[str, int]:
@@ -112,25 +128,6 @@ def ahead_of(transaction: Transaction, workspace_id: int, priority: int) -> int:
     """How many that wait would be served before a new workload of this priority."""
     row = transaction.one(AHEAD, {"workspace_id": workspace_id, "priority": priority})
     return row[0] if row else 0
-
-
-def _sorted_by(query: WorkloadQuery) -> str:
-    """Phases go in the order in which they are asked for: whoever shows them knows the words that they are shown by."""
-    if query.sort is not WorkloadSort.PHASE or not query.phases:
-        return SORTS[query.sort]
-    ranks = " ".join(f"WHEN '{phase}' THEN {rank}" for rank, phase in enumerate(query.phases))
-    return f"CASE workload.phase {ranks} END"
-
-
-def _one_of(column: str, values: tuple[object, ...] | None, params: dict[str, object]) -> str | None:
-    """`column IN (…)` with a parameter for each value; nothing is in an empty list."""
-    if values is None:
-        return None
-    if not values:
-        return "1 = 0"
-    names = [f"{column.partition('.')[2]}_{number}" for number in range(len(values))]
-    params |= dict(zip(names, values, strict=True))
-    return f"{column} IN ({', '.join(':' + name for name in names)})"
 
 
 def _entry(row: Row) -> Entry:

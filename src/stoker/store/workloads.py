@@ -45,14 +45,14 @@ WHERE uid = :uid
 """
 ADD = """
 INSERT INTO workload (
-    uid, slug, name, folded_name, description, folded_description, kind, cluster_id, workspace_id, namespace,
+    uid, slug, name, description, folded_description, kind, cluster_id, workspace_id, namespace,
     user_id, user_name, folded_user, origin_api, priority, preemptible, timeout_seconds, max_retry,
     gpu_milli, cpu_milli, memory_bytes, replicas, spec, phase, version, revision, attempt, retries, requeued,
     not_before, then_phase, message, submitted_at, phase_at, started_at, ended_at, running_since, ran_ms, waited_ms,
     deleted_at, pools, folded_image
 )
 VALUES (
-    :uid, :slug, :name, :folded_name, :description, :folded_description, :kind, :cluster_id, :workspace_id, :namespace,
+    :uid, :slug, :name, :description, :folded_description, :kind, :cluster_id, :workspace_id, :namespace,
     :user_id, :user_name, :folded_user, :origin_api, :priority, :preemptible, :timeout_seconds, :max_retry,
     :gpu_milli, :cpu_milli, :memory_bytes, :replicas, :spec, :phase, :version, :revision, :attempt, :retries, :requeued,
     :not_before, :then_phase, :message, :submitted_at, :phase_at, :started_at, :ended_at, :running_since, :ran_ms,
@@ -381,7 +381,6 @@ def params(workload: Workload) -> dict[str, object]:
         "then_phase": workload.then,
         "pools": ",".join(workload.current_pools),
         "folded_image": spec.image.casefold(),
-        "folded_name": f"{workload.name}\n{workload.slug}".casefold(),
         "folded_description": workload.description.casefold(),
         "folded_user": workload.user_name.casefold(),
     }

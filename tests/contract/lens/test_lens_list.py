@@ -159,6 +159,7 @@ def _stock(lab: LensLab) -> dict[str, str]:
     return made
 
 
+@pytest.mark.usefixtures("few")
 def test_filters_alone_and_together(any_lab: LensLab) -> None:
     made = _stock(any_lab)
     cases: list[tuple[dict[str, Any], set[str]]] = [
@@ -343,7 +344,7 @@ def test_pages_never_overlap_and_totals_are_counts(crowd: LensLab, size: int, **
     assert [row for page in pages for row in page["data"]] == whole["data"]
     assert {page["total"] for page in pages} == {whole["total"]} == {len(whole["data"])}
     for row in whole["data"]:
-        assert query["name"] in row["name"] or query["name"] in crowd.inside(row["uid"]).slug
+        assert query["name"] in row["name"]
         assert query["kind"] in ("", row["kind"])
         assert query["namespace"] in ("", row["namespace"])
         assert query["status"] in ("", row["status"])

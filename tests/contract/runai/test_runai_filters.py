@@ -7,22 +7,11 @@ from hypothesis import strategies as st
 from tests.contract.runai.crowd import DATES, FIELDS, OPERATORS, means, ordered, sample, settle, trials
 from tests.contract.runai.lab import RunaiLab
 
-from stoker.store import inventory
-
 
 @pytest.fixture
 def crowd(any_lab: RunaiLab) -> RunaiLab:
     settle(any_lab)
     return any_lab
-
-
-@pytest.fixture(params=[0, 12, 12_000], ids=["walked", "some gathered", "gathered"])
-def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """How many workloads are few."""
-    monkeypatch.setattr(inventory, "_few", lambda everything, wanted: request.param)
-    monkeypatch.setattr(inventory, "NAMED", 8)
-    monkeypatch.setattr(inventory, "SIZES", (2, 8))
-    return request.param
 
 
 def test_every_operator_on_every_field_means_what_it_says(crowd: RunaiLab, few: int) -> None:

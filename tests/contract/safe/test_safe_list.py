@@ -125,6 +125,7 @@ def test_a_list_without_hits_is_an_empty_list(stock: Stock) -> None:
     assert stock.lab.page(workloadId="nothing-of-this-name") == {"totalCount": 0, "items": []}
 
 
+@pytest.mark.usefixtures("few")
 @pytest.mark.parametrize(
     ("query", "found"),
     [
@@ -236,6 +237,7 @@ def test_unknown_parameters_are_ignored(stock: Stock) -> None:
     assert stock.found(colour="red", page="7") == set(stock.ids)
 
 
+@pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("order", ["asc", "desc"])
 @pytest.mark.parametrize("sort", SORTS)
 def test_each_order_is_the_order_of_what_is_shown(stock: Stock, sort: str, order: str) -> None:
@@ -246,6 +248,7 @@ def test_each_order_is_the_order_of_what_is_shown(stock: Stock, sort: str, order
     assert {item["displayName"] for item in items} == set(stock.ids)
 
 
+@pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("order", ["asc", "desc"])
 @pytest.mark.parametrize("sort", SORTS)
 def test_pages_fit_together(stock: Stock, sort: str, order: str) -> None:
@@ -259,6 +262,7 @@ def test_pages_fit_together(stock: Stock, sort: str, order: str) -> None:
         assert {page["totalCount"] for page in pages} == {len(whole)}
 
 
+@pytest.mark.usefixtures("few")
 def test_phases_are_in_order_within_a_filter_too(stock: Stock) -> None:
     items = stock.lab.listed(phase="Updating,Running,Failed", sortBy="phase", order="asc")
     assert [item["phase"] for item in items] == ["Failed", "Running", "Running", "Running", "Updating"]

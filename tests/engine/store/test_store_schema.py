@@ -52,8 +52,6 @@ JOIN pg_attribute AS theirs ON theirs.attrelid = confrelid AND theirs.attnum = c
 WHERE contype = 'f'
   AND conrelid = %s::regclass
 """
-ONLY_POSTGRES = {"workload_ended_first"}
-"""Empty times come last in either direction, which SQLite reads off one index and PostgreSQL needs two for."""
 ON_DELETE = {"a": "NO ACTION", "c": "CASCADE", "n": "SET NULL", "r": "RESTRICT"}
 
 
@@ -69,7 +67,7 @@ def of_sqlite(connection: sqlite3.Connection, name: str) -> tuple[Table, dict[st
     primary = [row for row in sorted(info, key=lambda row: row[5]) if row[5]]
     table = Table([(row[1], bool(row[3] or row[5])) for row in info], {tuple(row[1] for row in primary)}, {}, set())
     for _, index, unique, origin, partial in connection.execute(f"PRAGMA index_list({name})").fetchall():
-        columns = tuple(row[2] for row in connection.execute(f"PRAGMA index_info('{index}')"))
+        columns = tuple(row[2] for row in connection.execute(f"PRAGMA index_info('{index}')") if row[2])
         if origin == "c":
             table.indexes[index] = (bool(unique), bool(partial), columns)
         else:
@@ -85,8 +83,6 @@ def of_postgres(connection: psycopg.Connection[Any], name: str) -> tuple[Table, 
         assert kind != "text" or collation == "C" or name == "migration", f"{name}.{column} is sorted by {collation}"
     table = Table([(row[0], row[2] == "NO") for row in found], set(), {}, set())
     for index, unique, partial, plain, columns in connection.execute(INDEXES, [f'"{name}"']).fetchall():
-        if index in ONLY_POSTGRES:
-            continue
         if plain:
             table.indexes[index] = (unique, partial, tuple(columns))
         else:
