@@ -20,7 +20,7 @@ from stoker.domain.report_token import ReportTo
 from stoker.domain.settings import Settings
 from stoker.server.demo.traffic import traffic
 from stoker.server.fleet import Fleet, working
-from stoker.server.names import resolve
+from stoker.server.names import Names
 from stoker.server.sources import series_of
 from stoker.services.bundle import Services, build_services
 from stoker.services.context import Context
@@ -75,7 +75,7 @@ async def installed(
         admin_key_file = await ensure_admin_key(context, data_dir)
         async with contextlib.AsyncExitStack() as stack:
             series = await stack.enter_async_context(series_of(settings, store))
-            services = build_services(context, fleet, series, resolve)
+            services = build_services(context, fleet, series, Names().resolve)
             await stack.enter_async_context(fleet.running(data_dir))
             await stack.enter_async_context(working(forget_forever(store, settings, clock)))
             if fleet.demo is not None:

@@ -34,7 +34,7 @@ from stoker.engines.base import Engine
 from stoker.engines.local.containment import ContainmentMode
 from stoker.engines.local.engine import LocalEngine
 from stoker.server.demo.open import Demo, open_demo
-from stoker.server.names import resolve
+from stoker.server.names import Names
 from stoker.server.sources import local_source
 from stoker.services.first_start import LOCAL
 from stoker.store import clusters
@@ -138,7 +138,7 @@ class Fleet:
         lease = Lease(self._store, LEASE, holder, self._clock, takeover=True)
         while True:
             leased = await lease.acquire()
-            post = Post(resolve, private=self._settings.webhook_private_targets)
+            post = Post(Names().resolve, private=self._settings.webhook_private_targets)
             courier = Courier(leased, self._clock, self._randomness, self._signal, post)
             try:
                 async with asyncio.TaskGroup() as group:

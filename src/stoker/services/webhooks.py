@@ -93,7 +93,7 @@ class Webhooks:
                 updated_at=now,
             )
             webhooks.add(transaction, added, self._secret(new.secret, once, salt))
-            record(self._context, transaction, actor, Action.WEBHOOK_CREATE, added.id, f"to {new.url}")
+            record(self._context, transaction, actor, Action.WEBHOOK_CREATE, added.id, f"to {_host(new.url)}")
             return Salted(added, salt)
 
         kept = await self._context.store.write(only_once(self._context, actor, once, Salted[Webhook], change))
@@ -119,7 +119,8 @@ class Webhooks:
                 after = structs.replace(after, disabled_because=f"{actor.name} disabled it.")
                 outbox.give_up(transaction, webhook_id, DISABLED)
             webhooks.replace(transaction, after)
-            detail = ", ".join(f"{field}={value}" for field, value in sorted(given.items()))
+            said = {**given, **({"url": _host(after.url)} if "url" in given else {})}
+            detail = ", ".join(f"{field}={value}" for field, value in sorted(said.items()))
             record(self._context, transaction, actor, Action.WEBHOOK_UPDATE, webhook_id, detail)
             return after
 
@@ -147,7 +148,7 @@ class Webhooks:
         def change(transaction: Transaction) -> None:
             found = _visible(transaction, actor, webhook_id, Action.WEBHOOK_DELETE)
             webhooks.delete(transaction, webhook_id)
-            record(self._context, transaction, actor, Action.WEBHOOK_DELETE, webhook_id, f"to {found.url}")
+            record(self._context, transaction, actor, Action.WEBHOOK_DELETE, webhook_id, f"to {_host(found.url)}")
 
         await self._context.store.write(change)
 
@@ -223,6 +224,11 @@ def _place(transaction: Transaction, actor: Actor, workspace: str | None) -> int
     hint = "Name a workspace that you manage." if workspace is None else ""
     authorise(actor, Action.WEBHOOK_CREATE, Target(workspace_id=place), hint)
     return place
+
+
+def _host(url: str) -> str:
+    """As much of an address as may be written down anywhere: what comes after can be a secret."""
+    return target_of(url, private=True).named
 
 
 def _check_events(events: tuple[EventType, ...], of_workspace: bool) -> None:

@@ -18,7 +18,7 @@ from stoker.domain.names import new_uuid
 from stoker.domain.webhook_signatures import secret_text
 from stoker.domain.webhooks import Delivery, EventType, Webhook
 from stoker.domain.workload import Kind, Spec, Workload
-from stoker.server.names import resolve
+from stoker.server.names import Names
 from stoker.store import clusters, departments, outbox, webhooks, workloads, workspaces
 from stoker.store.base import Store, Transaction
 from stoker.store.signal import Signal
@@ -104,7 +104,7 @@ class HookLab:
 
     @contextlib.asynccontextmanager
     async def delivering(self, **options: Any) -> AsyncIterator[None]:
-        post = Post(options.pop("resolve", resolve), private=options.pop("private", True), **options)
+        post = Post(Names().resolve, private=options.pop("private", True), **options)
         courier = Courier(self.store, self.clock, lambda count: bytes(count), self.signal, post)
         task = asyncio.create_task(courier.run())
         try:

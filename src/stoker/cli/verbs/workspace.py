@@ -1,7 +1,7 @@
 """`stoker workspace`."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from msgspec import UnsetType
@@ -15,6 +15,9 @@ from stoker.cli.verbs.members import add_member, list_members, remove_member
 from stoker.cli.when import Seconds
 from stoker.domain.identity import QueuePolicy
 from stoker.domain.idleness import IdleAction
+
+if TYPE_CHECKING:
+    from stoker.client.shapes import IdlePolicy
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -59,6 +62,20 @@ def list_workspaces(name: str, department: str, cluster: str) -> None:
     show_list(connect().workspaces.list(name=name, department=department, cluster=cluster), COLUMNS)
 
 
+def idle_options(verb: C) -> C:
+    """What is done about workloads whose GPUs nobody uses."""
+    for option in (
+        click.option("--idle-grace", type=Seconds(), help="How long after the warning, such as 15m."),
+        click.option("--idle-window", type=Seconds(), help="How long all GPUs must be idle, such as 30m."),
+        click.option(
+            "--idle-threshold", metavar="PERCENT", help='Used no more than this is idle; "none" for the server\'s.'
+        ),
+        click.option("--idle-action", type=OneOf(IdleAction), help="What is done about workloads with idle GPUs."),
+    ):
+        verb = option(verb)
+    return verb
+
+
 @command.command("create")
 @click.argument("name")
 @click.option("--description", default="", metavar="TEXT", help="What it is for.")
@@ -70,6 +87,7 @@ def list_workspaces(name: str, department: str, cluster: str) -> None:
 @click.option("--memory", metavar="QUANTITY", help='Quota such as "2Ti".')
 @click.option("--queue-policy", type=OneOf(QueuePolicy), help="fifo: the head blocks; balance: skip what cannot fit.")
 @click.option("--preemption/--no-preemption", default=None, help="Whether lower priorities may be preempted.")
+@idle_options
 @reaches_server
 def create(
     name: str,
@@ -82,6 +100,10 @@ def create(
     memory: str | None,
     queue_policy: QueuePolicy | None,
     preemption: bool | None,
+    idle_action: IdleAction | None,
+    idle_threshold: str | None,
+    idle_window: int | None,
+    idle_grace: int | None,
 ) -> None:
     """Add a workspace.
 
@@ -99,6 +121,7 @@ def create(
         quota=Quota(gpu=gpu, cpu=cpu, memory=memory),
         queue_policy=given(queue_policy),
         preemption=given(preemption),
+        idle_policy=_idle_policy(idle_action, idle_threshold, idle_window, idle_grace),
     )
     show_done(made, COLUMNS, f"Created workspace {made.name}.")
 
@@ -113,20 +136,6 @@ def show(name: str) -> None:
     stoker workspace show vision
     """
     show_one(connect().workspaces.get(name), COLUMNS)
-
-
-def idle_options(verb: C) -> C:
-    """What is done about workloads whose GPUs nobody uses."""
-    for option in (
-        click.option("--idle-grace", type=Seconds(), help="How long after the warning, such as 15m."),
-        click.option("--idle-window", type=Seconds(), help="How long all GPUs must be idle, such as 30m."),
-        click.option(
-            "--idle-threshold", metavar="PERCENT", help='Used no more than this is idle; "none" for the server\'s.'
-        ),
-        click.option("--idle-action", type=OneOf(IdleAction), help="What is done about workloads with idle GPUs."),
-    ):
-        verb = option(verb)
-    return verb
 
 
 @command.command("edit")
@@ -163,7 +172,7 @@ def edit(
     idle = (idle_action, idle_threshold, idle_window, idle_grace)
     if all(value is None for value in (description, department, gpu, cpu, memory, queue_policy, preemption, *idle)):
         raise click.UsageError("Say what to change, for example --gpu 16.")
-    from stoker.client.shapes import IdlePolicy, QuotaEdit
+    from stoker.client.shapes import QuotaEdit
 
     edited = connect().workspaces.edit(
         name,
@@ -172,12 +181,7 @@ def edit(
         quota=QuotaEdit(gpu=limit(gpu), cpu=limit(cpu), memory=limit(memory)),
         queue_policy=given(queue_policy),
         preemption=given(preemption),
-        idle_policy=IdlePolicy(
-            action=given(idle_action),
-            threshold=_percent(idle_threshold),
-            window_seconds=given(idle_window),
-            grace_seconds=given(idle_grace),
-        ),
+        idle_policy=_idle_policy(*idle),
     )
     show_done(edited, COLUMNS, f"Changed workspace {edited.name}.")
 
@@ -195,6 +199,19 @@ def delete(name: str, yes: bool) -> None:
     confirm(f"Delete workspace {name} and its memberships?", yes)
     connect().workspaces.delete(name)
     say(f"Deleted workspace {name}.")
+
+
+def _idle_policy(
+    action: IdleAction | None, threshold: str | None, window: int | None, grace: int | None
+) -> "IdlePolicy":
+    from stoker.client.shapes import IdlePolicy
+
+    return IdlePolicy(
+        action=given(action),
+        threshold=_percent(threshold),
+        window_seconds=given(window),
+        grace_seconds=given(grace),
+    )
 
 
 def _percent(text: str | None) -> float | UnsetType | None:
