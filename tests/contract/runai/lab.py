@@ -1,5 +1,8 @@
 """An installation for the reading part of the Run:ai contract: every answer is held against the OpenAPI document."""
 
+import functools
+import itertools
+from collections.abc import Iterator
 from typing import Any, Unpack
 
 import httpx
@@ -8,12 +11,22 @@ from tests.contract.lens.lab import LensLab
 
 from stoker.domain.pod_samples import PodSource
 from stoker.store import clusters, inventory_rows, pod_samples
-from stoker.store.base import Transaction
 
 WORKLOADS = "/api/v1/workloads"
 
 
 class RunaiLab(LensLab):
+    @functools.cached_property
+    def unheld(self) -> Iterator[int]:
+        """Numbers of GPUs, each once."""
+        return itertools.count()
+
+    @functools.cached_property
+    def cluster_id(self) -> str:
+        found = self.run(self.installation.store.read(lambda tx: clusters.find(tx, "local")))
+        assert found is not None
+        return found.id
+
     async def ask(self, method: str, path: str, **how: Unpack[How]) -> httpx.Response:
         answer = await super().ask(method, path, **how)
         if (
@@ -59,13 +72,9 @@ class RunaiLab(LensLab):
 
     def measure(self, pod_uid: str, at: int, **values: float) -> None:
         """What was measured of a pod, as a collector keeps it."""
-
-        def change(transaction: Transaction) -> None:
-            cluster = clusters.find(transaction, "local")
-            assert cluster is not None
-            pod_samples.add(transaction, cluster.id, at, PodSource.USE, pod_samples.encode({pod_uid: values}))
-
-        self.run(self.installation.store.write(change))
+        cluster_id, encoded = self.cluster_id, pod_samples.encode({pod_uid: values})
+        kept = self.installation.store.write(lambda tx: pod_samples.add(tx, cluster_id, at, PodSource.USE, encoded))
+        self.run(kept)
 
     def idle(self, **milli: int) -> None:
         """What a sampler finds unused: milli-GPUs by workload."""

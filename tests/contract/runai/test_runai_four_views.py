@@ -1,65 +1,152 @@
 """One workload is one thing: made through any family, it is the same in all of them, at every moment of its life."""
 
+import itertools
+import re
+from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 from tests.api.lab import V1
-from tests.contract.runai.lab import RunaiLab
-from tests.contract.safe.lab import big_node
+from tests.contract.runai.lab import WORKLOADS, RunaiLab
+from tests.contract.runai.submissions import place
+from tests.contract.safe.lab import SAFE, big_node
 
-from stoker.domain.lifecycle import ContactLost, Placed, PodsEnded, PodsGone, PodsUp, StopAsked, transition
-from stoker.domain.workload import CATEGORY, Kind
+from stoker.controller.observe import record_nodes
+from stoker.controller.rollup import LATE_MS, Rollup
+from stoker.domain.clock import HOUR_MS
+from stoker.domain.lifecycle import (
+    ContactLost,
+    ContactRegained,
+    Event,
+    Placed,
+    PodsEnded,
+    PodsGone,
+    PodsLost,
+    PodsShort,
+    PodsUp,
+    Preempted,
+    Replaced,
+    TimedOut,
+    transition,
+)
+from stoker.domain.workload import CATEGORY, Kind, Phase, Workload
 
-SAFE_PHASES = {
-    "Pending": "Pending",
-    "Initializing": "Pending",
-    "Running": "Running",
-    "Stopping": "Running",
-    "Stopped": "Stopped",
-    "Completed": "Succeeded",
-    "Failed": "Failed",
-    "Unknown": "Running",
+WORDS = {
+    "Creating": ("Pending", "Pending", "yellow"),
+    "Pending": ("Pending", "Pending", "yellow"),
+    "Initializing": ("Pending", "Pending", "yellow"),
+    "Running": ("Running", "Running", "green"),
+    "Degraded": ("Running", "Running", "green"),
+    "Updating": ("Updating", "Running", "green"),
+    "Stopping": ("Running", "Running", "green"),
+    "Stopped": ("Stopped", "Unknown", "gray"),
+    "Resuming": ("Pending", "Pending", "yellow"),
+    "Completed": ("Succeeded", "Completed", "green"),
+    "Failed": ("Failed", "Failed", "red"),
+    "Terminating": ("Running", "Running", "green"),
+    "Unknown": ("Running", "Unknown", "gray"),
 }
-LENS_PHASES = {
-    "Pending": "Pending",
-    "Initializing": "Pending",
-    "Running": "Running",
-    "Stopping": "Running",
-    "Stopped": "Unknown",
-    "Completed": "Completed",
-    "Failed": "Failed",
-    "Unknown": "Unknown",
-}
-STEPS = {
-    "place": Placed,
-    "up": PodsUp,
-    "succeed": lambda at: PodsEnded(at, True, "over"),
-    "fail": lambda at: PodsEnded(at, False, "exit code 7"),
-    "stop": lambda at: StopAsked(at, "member"),
-    "gone": PodsGone,
-    "lose": lambda at: ContactLost(at, "no contact"),
-}
+"""What Run:ai's clients see, and then what the management API and the monitoring API say of the same."""
+SAFE_PRIORITIES = {80: 0, 125: 1, 150: 2}
+USAGE = "/api/v1/gpu-aggregation/workloads/hourly-stats"
+EVER = "start_time=2000-01-01T00:00:00Z&end_time=2100-01-01T00:00:00Z&page_size=1000"
+GPUS = 512
+
+made_by_runai = {"Job": "trainings", "PyTorchJob": "distributed", "Deployment": "inferences", "Authoring": "workspaces"}
 
 
-def made_by_safe(lab: RunaiLab, kind: str, gpus: int) -> str:
-    return lab.uid(lab.submit(kind=kind, gpu=str(gpus), service={"port": 80} if kind == "Deployment" else None))
+def make_by_safe(lab: RunaiLab, kind: str, gpus: int) -> str:
+    service = {"port": 80} if kind in {"Deployment", "StatefulSet"} else None
+    return lab.uid(lab.submit(kind=kind, gpu=str(gpus), replica=1 + gpus % 2, service=service, maxRetry=1))
 
 
-def made_by_runai(lab: RunaiLab, kind: str, gpus: int) -> str:
-    path = {"Job": "trainings", "PyTorchJob": "distributed", "Deployment": "inferences", "Authoring": "workspaces"}
-    [project] = [each for each in lab.get(f"{V1}/workspaces", as_="admin").json()["items"] if each["name"] == "vision"]
-    cluster = lab.get(f"{V1}/clusters", as_="admin").json()["items"][0]["id"]
+def make_by_runai(lab: RunaiLab, kind: str, gpus: int) -> str:
     compute = {"cpuCoreRequest": 0.1, "cpuMemoryRequest": "64Mi", "gpuDevicesRequest": gpus}
     spec: dict[str, Any] = {"image": "python:3.11", "command": "sleep", "args": "600", "compute": compute}
     if kind == "PyTorchJob":
         spec |= {"numWorkers": 1, "distributedFramework": "PyTorch"}
     if kind == "Deployment":
         spec |= {"servingPort": {"container": 8000}}
-    body = {"name": lab.name("made"), "projectId": str(project["id"]), "clusterId": cluster, "spec": spec}
-    answer = lab.post(f"/api/v1/workloads/{path[kind]}", as_="member", json=body)
+    body = {"name": lab.name("made"), **place(lab), "spec": spec}
+    answer = lab.post(f"{WORKLOADS}/{made_by_runai[kind]}", as_="member", json=body)
     assert answer.status_code == 202, answer.text
     return answer.json()["workloadId"]
+
+
+def make_a_clone(lab: RunaiLab, kind: str, gpus: int) -> str:
+    source = (make_by_runai if kind in made_by_runai else make_by_safe)(lab, kind, gpus)
+    answer = lab.post(f"{SAFE}/clone", as_="member", json={"workloadIds": [source]})
+    assert answer.status_code == 204, answer.text
+    return lab.uid(answer.headers["X-Workload-Ids"])
+
+
+def made(lab: RunaiLab, way: Callable[[RunaiLab, str, int], str], kind: str, gpus: int) -> str:
+    """The way that was chosen, where it can make such a thing."""
+    return (make_by_safe if way is make_by_runai and kind not in made_by_runai else way)(lab, kind, gpus)
+
+
+HAPPENS: dict[str, Callable[[int, Workload], Event]] = {
+    "place": lambda at, _: Placed(at, ("default",)),
+    "up": lambda at, _: PodsUp(at),
+    "short": lambda at, _: PodsShort(at, "one pod is not up"),
+    "succeed": lambda at, _: PodsEnded(at, True, "over"),
+    "fail": lambda at, _: PodsEnded(at, False, "exit code 7"),
+    "lose a node": lambda at, _: PodsLost(at, "the node is gone"),
+    "preempt": lambda at, _: Preempted(at, "another"),
+    "replace": lambda at, now: Replaced(at, "member", structs.replace(now.spec, image="python:3.12")),
+    "time out": lambda at, _: TimedOut(at),
+    "gone": lambda at, _: PodsGone(at),
+    "lose contact": lambda at, _: ContactLost(at, "no contact"),
+    "find it again": lambda at, _: ContactRegained(at),
+}
+ASKED: dict[str, Callable[[RunaiLab, Workload], Any]] = {
+    "stop by safe": lambda lab, it: lab.post(f"{SAFE}/{it.slug}/stop", as_="member"),
+    "stop many by safe": lambda lab, it: lab.post(f"{SAFE}/stop", as_="member", json={"workloadIds": [it.slug]}),
+    "suspend by runai": lambda lab, it: batch(lab, it, "suspend"),
+    "resume by runai": lambda lab, it: batch(lab, it, "resume"),
+    "resume": lambda lab, it: lab.post(f"{V1}/workloads/{it.slug}/resume", as_="member"),
+    "change by safe": lambda lab, it: lab.patch(f"{SAFE}/{it.slug}", as_="manager", json={"priority": 1}),
+}
+DELETED: dict[str, Callable[[RunaiLab, Workload], Any]] = {
+    "by safe": lambda lab, it: lab.delete(f"{SAFE}/{it.slug}", as_="member"),
+    "many by safe": lambda lab, it: lab.post(f"{SAFE}/delete", as_="member", json={"workloadIds": [it.uid]}),
+    "by runai": lambda lab, it: batch(lab, it, "delete"),
+}
+
+
+def batch(lab: RunaiLab, workload: Workload, action: str) -> None:
+    answer = lab.post(f"{WORKLOADS}/batch", as_="member", json={"ids": [workload.uid], "action": action})
+    assert answer.status_code == 200, answer.text
+
+
+def happen(lab: RunaiLab, uid: str, step: str) -> None:
+    """Let it happen, or be asked for, if it can; pods and GPUs follow as an engine would have it."""
+    lab.clock.advance(seconds=5)
+    workload = lab.inside(uid)
+    if step in ASKED:
+        ASKED[step](lab, workload)
+    elif transition(workload, HAPPENS[step](lab.clock.now(), workload)) is not None:
+        if step == "gone":
+            lab.release(*(pod for pod in lab.pods(uid) if not pod.phase.ended))
+        lab.go(uid, lambda at: HAPPENS[step](at, workload))
+    after = lab.inside(uid)
+    held = [pod for pod in lab.pods(uid) if not pod.phase.ended]
+    if after.phase is Phase.INITIALIZING and not held:
+        for rank in range(after.spec.replicas):
+            wanted = after.spec.resources.gpu_milli // 1000
+            lab.add_pod(uid, rank, {"node-001": list(itertools.islice(lab.unheld, wanted))})
+    elif held and (after.phase.ended or after.phase.queued):
+        lab.release(*held)
+
+
+def seconds(runtime: str) -> int:
+    parts = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?(\d+)s", runtime)
+    assert parts, runtime
+    hours, minutes, rest = (int(part or 0) for part in parts.groups())
+    return hours * 3600 + minutes * 60 + rest
 
 
 def compare(lab: RunaiLab, uid: str) -> None:
@@ -68,33 +155,33 @@ def compare(lab: RunaiLab, uid: str) -> None:
     runai = lab.runai(f"/{uid}")
     safe = lab.detail(uid)
     lens = lab.data(f"/api/workloads/{uid}")
-    [row] = [each for each in lab.data("/api/workloads", pageSize=1000)["data"] if each["uid"] == uid]
-    [listed] = [each for each in lab.rows() if each["id"] == uid]
+    [row] = [each for each in lab.data("/api/workloads", pageSize=9, name=inside.name)["data"] if each["uid"] == uid]
+    [listed] = [each for each in lab.rows(f"name=={inside.name}") if each["id"] == uid]
     explained = lab.get(f"{V1}/workloads/{inside.slug}/explain", as_="admin").json()
     phase = runai["phase"]
     assert {key: value for key, value in runai.items() if key in listed} == {
         **listed,
         "phaseReason": runai["phaseReason"],
     }
-    assert (safe["phase"], row["status"]) == (SAFE_PHASES[phase], LENS_PHASES[phase])
-    assert runai["name"] == safe["displayName"]
+    assert (safe["phase"], row["status"], row["statusColor"]) == WORDS[phase]
+    assert lab.row(safe["workloadId"])["phase"] == safe["phase"]
+    assert runai["name"] == safe["displayName"] == lens["name"] == row["name"]
     assert runai["additionalFields"]["workloadId"] == safe["workloadId"] == inside.slug
+    assert runai["additionalFields"]["description"] == safe["description"]
     assert runai["type"] == safe["groupVersionKind"]["kind"] == lens["kind"] == row["kind"]
     assert runai["category"] == CATEGORY[Kind(runai["type"])]
     assert runai["projectName"] == safe["workspaceId"]
-    assert runai["namespace"] == lens["namespace"]
+    assert runai["namespace"] == lens["namespace"] == row["namespace"]
     assert runai["submittedBy"] == safe["userName"]
-    assert runai["createdAt"] == safe["creationTime"]
-    assert (runai["completedAt"] or "") == safe["endTime"]
-    assert (lens["endTime"] == 0) == (runai["completedAt"] is None)
-    assert runai["images"] == [safe["image"]]
-    assert runai["requestedPods"]["number"] == safe["resource"]["replica"]
-    assert runai["podsRequestedResources"]["gpu"]["request"] == float(safe["resource"]["gpu"])
-    assert runai["environmentVariables"] == safe["env"]
-    assert [each["reason"] for each in runai["conditions"]] == [each["reason"] for each in safe["conditions"]]
+    if runai["priority"] in SAFE_PRIORITIES:
+        assert safe["priority"] == SAFE_PRIORITIES[runai["priority"]]
+    assert runai["preemptible"] == safe["preemptible"]
+    compare_times(runai, safe, lens, row)
+    compare_resources(lab, uid, runai, safe, lens, row)
+    assert [(each["type"], each["reason"], each["message"]) for each in runai["conditions"]] == [
+        (each["type"], each["reason"], each["message"]) for each in safe["conditions"]
+    ]
     assert (explained["workloadId"], explained["phase"]) == (inside.slug, phase)
-    if runai["completedAt"] is None:
-        assert runai["allocatedResources"]["gpu"] == sum(lens["gpuAllocation"].values())
     if phase == "Pending":
         assert [each["userMessage"] for each in runai["pendingSchedulingMessages"] or []] in (
             [],
@@ -102,22 +189,105 @@ def compare(lab: RunaiLab, uid: str) -> None:
         )
 
 
-def test_made_in_any_family_a_workload_is_the_same_in_all(lab: RunaiLab) -> None:
-    lab.add_nodes(big_node("node-001"), big_node("node-002"))
+def compare_times(runai: Any, safe: Any, lens: Any, row: Any) -> None:
+    assert runai["createdAt"] == safe["creationTime"]
+    assert (runai["completedAt"] or "") == safe["endTime"]
+    assert (lens["startTime"], lens["endTime"]) == (row["startAt"], row["endAt"])
+    assert (lens["startTime"] == 0) == (safe["startTime"] == "")
+    assert (lens["endTime"] == 0) == (runai["completedAt"] is None)
+    assert runai["totalRunningTimeSeconds"] == seconds(safe["runtime"])
 
-    @settings(max_examples=15, suppress_health_check=list(HealthCheck))
+
+def compare_resources(lab: RunaiLab, uid: str, runai: Any, safe: Any, lens: Any, row: Any) -> None:
+    asked = safe["resource"]
+    assert runai["images"] == [safe["image"]]
+    assert f"{runai['command']} {runai['arguments']}".strip() == safe["entryPoint"]
+    assert runai["environmentVariables"] == safe["env"]
+    assert runai["requestedPods"]["number"] == asked["replica"]
+    assert runai["podsRequestedResources"]["gpu"]["request"] == float(asked["gpu"])
+    assert runai["workloadRequestedResources"]["gpu"]["request"] == float(asked["gpu"]) * asked["replica"]
+    assert sum(lens["gpuAllocation"].values()) == row["gpuAllocated"]
+    if runai["completedAt"] is None:
+        assert runai["allocatedResources"]["gpu"] == row["gpuAllocated"]
+    pods = lab.runai(f"/{uid}/pods")["pods"]
+    assert runai["runningPods"] == sum(each["k8sPhase"] == "Running" for each in pods)
+    assert {each["podId"] for each in safe["pods"]} <= {each["name"] for each in pods}
+    assert {each["podName"] for each in lens["pods"]} <= {each["name"] for each in pods}
+    nodes = {each["name"]: each["nodeName"] for each in pods}
+    assert all(nodes[each["podId"]] == each["nodeName"] for each in safe["pods"])
+    assert all(nodes[each["podName"]] == each["nodeName"] for each in lens["pods"])
+
+
+def compare_deleted(lab: RunaiLab, uid: str) -> None:
+    """Hidden at once from the management and the monitoring API; Run:ai's clients see it go."""
+    workload = lab.inside(uid)
+    assert lab.get(f"{SAFE}/{workload.slug}", as_="admin").status_code == 404
+    assert lab.get(f"/api/workloads/{uid}").status_code == 404
+    assert uid not in {each["uid"] for each in lab.data("/api/workloads", pageSize=9, name=workload.name)["data"]}
+    there = {each["id"]: each["phase"] for each in lab.rows(f"name=={workload.name}")}
+    gone = {each["id"]: each["phase"] for each in lab.rows(f"name=={workload.name}", deleted="true")}
+    if workload.phase is Phase.DELETING:
+        assert (there.get(uid), uid in gone) == ("Deleting", False)
+    else:
+        assert (uid in there, gone.get(uid)) == (False, str(workload.phase))
+
+
+@pytest.fixture
+def fleet(lab: RunaiLab) -> RunaiLab:
+    """With a large node, of which no GPU is given out twice."""
+    node = big_node("node-001", GPUS)
+    lab.add_nodes(node)
+    now, cluster_id = lab.clock.now(), lab.cluster_id
+    lab.run(lab.installation.store.write(lambda tx: record_nodes(tx, cluster_id, [node], now)))
+    return lab
+
+
+def test_made_in_any_family_a_workload_is_the_same_in_all(fleet: RunaiLab) -> None:
+    lab = fleet
+    held: dict[str, Workload] = {}
+
+    @settings(max_examples=20, suppress_health_check=list(HealthCheck))
     @given(
-        st.sampled_from((made_by_safe, made_by_runai)),
-        st.sampled_from(("Job", "PyTorchJob", "Deployment", "Authoring")),
+        st.sampled_from((make_by_safe, make_by_runai, make_a_clone)),
+        st.sampled_from(("Job", "PyTorchJob", "Deployment", "StatefulSet", "Authoring")),
         st.integers(0, 2),
-        st.lists(st.sampled_from(sorted(STEPS)), max_size=5),
+        st.lists(st.sampled_from(["place", "up", *HAPPENS, *ASKED]), max_size=7),
+        st.sampled_from([None, *DELETED]),
     )
-    def check(make: Any, kind: str, gpus: int, steps: list[str]) -> None:
-        uid = make(lab, kind, gpus)
+    def check(way: Any, kind: str, gpus: int, steps: list[str], deleted: str | None) -> None:
+        uid = made(lab, way, kind, gpus)
         compare(lab, uid)
         for step in steps:
-            if transition(lab.inside(uid), STEPS[step](lab.clock.now())) is not None:
-                lab.go(uid, STEPS[step], seconds=5)
-                compare(lab, uid)
+            happen(lab, uid, step)
+            compare(lab, uid)
+        if gpus and lab.pods(uid):
+            held[uid] = lab.inside(uid)
+            lab.clock.advance(seconds=5)
+        if deleted is not None:
+            DELETED[deleted](lab, lab.inside(uid))
+            compare_deleted(lab, uid)
+            if lab.inside(uid).phase is Phase.DELETING:
+                lab.release(*(pod for pod in lab.pods(uid) if not pod.phase.ended))
+                lab.go(uid, PodsGone, seconds=5)
+                compare_deleted(lab, uid)
 
     check()
+    last = make_by_safe(lab, "Job", 2)
+    happen(lab, last, "place")
+    happen(lab, last, "up")
+    compare_hours(lab, {**held, last: lab.inside(last)})
+
+
+def compare_hours(lab: RunaiLab, held: dict[str, Workload]) -> None:
+    """What held GPUs is in the hours of the usage API, under the same names and words."""
+    lab.clock.advance(seconds=(HOUR_MS - lab.clock.now() % HOUR_MS + LATE_MS) / 1000)
+    assert lab.run(Rollup(lab.installation.store, lab.cluster_id, lab.clock, 1.0).catch_up()) > 0
+    found = lab.get(f"{USAGE}?{EVER}&cluster=local", as_="admin").json()["data"]
+    rows = {each["owner_uid"]: each for each in found["data"]}
+    assert held.keys() <= rows.keys()
+    for uid, workload in held.items():
+        row = rows[uid]
+        assert (row["owner_name"], row["namespace"]) == (workload.slug, workload.namespace)
+        assert (row["workload_name"], row["workload_type"]) == (workload.name, workload.kind)
+        if lab.inside(uid).deleted_at is None:
+            assert row["workload_status"] == WORDS[str(lab.inside(uid).phase)][1]
