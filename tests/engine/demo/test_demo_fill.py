@@ -9,6 +9,7 @@ import pytest
 from tests.conftest import LoopRun
 from tests.engine.simulated.lab import BEGIN, HandClock
 
+from stoker.domain.clock import DAY_MS
 from stoker.domain.errors import ErrorCode, StokerError
 from stoker.domain.readings import Metric
 from stoker.domain.series import Holding, Range
@@ -112,6 +113,13 @@ def test_the_first_start_leaves_a_past(bench: Bench) -> None:
     assert running, "and what runs goes on in the engine"
     for before, after in zip(found := bench.rows(SPANS), found[1:], strict=False):
         assert before[:2] != after[:2] or before[3] <= after[2]
+
+
+def test_gpus_are_there_since_there_are_readings_of_them(bench: Bench) -> None:
+    bench.open()
+    since = BEGIN - round(DAYS * DAY_MS)
+    assert {row[0] for row in bench.rows("SELECT MIN(from_at) FROM gpu_span GROUP BY node, device")} == {since}
+    assert bench.rows("SELECT MIN(from_at) FROM allocation") < [(since,)], "and are held by what came before"
 
 
 def test_what_the_store_holds_is_what_the_engine_reports(bench: Bench) -> None:

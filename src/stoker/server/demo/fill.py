@@ -87,13 +87,14 @@ class Fill:
             await self._live(fresh)
 
     def _begin(self, transaction: Transaction, stretch: Stretch) -> None:
-        """Write what the hardware looked like, and that the stretch is begun."""
+        """Write what the hardware looked like since there are readings of it, and that the stretch is begun."""
         faults, machines = self._engine.faults, self._engine.machines
+        since = stretch.begins if stretch.number > 1 else stretch.start
         if stretch.number == 1:
-            there = [faults.node(place, stretch.begins) for place in range(len(machines.nodes))]
-            gpu_spans.observe(transaction, self._cluster_id, there, stretch.begins)
-        broken = [(each.from_at, each.place) for each in faults.between(stretch.begins, stretch.end)]
-        mended = [(each.to_at, each.place) for each in faults.ended(stretch.begins, stretch.end)]
+            there = [faults.node(place, since) for place in range(len(machines.nodes))]
+            gpu_spans.observe(transaction, self._cluster_id, there, since)
+        broken = [(each.from_at, each.place) for each in faults.between(since, stretch.end)]
+        mended = [(each.to_at, each.place) for each in faults.ended(since, stretch.end)]
         for at, place in sorted(broken + mended):
             gpu_spans.observe(transaction, self._cluster_id, [faults.node(place, at)], at)
         _write(transaction, stretch)
