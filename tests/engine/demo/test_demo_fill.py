@@ -119,7 +119,8 @@ def test_gpus_are_there_since_there_are_readings_of_them(bench: Bench) -> None:
     bench.open()
     since = BEGIN - round(DAYS * DAY_MS)
     assert {row[0] for row in bench.rows("SELECT MIN(from_at) FROM gpu_span GROUP BY node, device")} == {since}
-    assert bench.rows("SELECT MIN(from_at) FROM allocation") < [(since,)], "and are held by what came before"
+    [(earliest,)] = bench.rows("SELECT MIN(from_at) FROM allocation")
+    assert earliest < since, "and are held by what came before"
 
 
 def test_what_the_store_holds_is_what_the_engine_reports(bench: Bench) -> None:
