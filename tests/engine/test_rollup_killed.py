@@ -20,7 +20,10 @@ from stoker.store.sqlite import FILE
 
 HOURS = 240
 KILLS = 20
-TABLES = ("ledger", "cluster_hour", "namespace_hour", "dimension_hour", "workload_hour", "workload_hour_count")
+TABLES = (
+    *("ledger", "usage_day", "workload_day"),
+    *("cluster_hour", "namespace_hour", "dimension_hour", "workload_hour", "workload_hour_count"),
+)
 
 
 def closing_process(folder: Path) -> subprocess.Popen[str]:
@@ -42,7 +45,7 @@ def killed_after(folder: Path, seconds: float) -> int:
 def written(folder: Path) -> dict[str, list[Row]]:
     with sqlite3.connect(folder / FILE) as connection:
         found = {
-            table: connection.execute(f"SELECT * FROM {table} ORDER BY 1, 2, 3, 4").fetchall()  # noqa: S608
+            table: sorted(connection.execute(f"SELECT * FROM {table}").fetchall())  # noqa: S608
             for table in TABLES
         }
     connection.close()

@@ -8,7 +8,7 @@ import asyncio
 import csv
 import importlib
 import io
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, get_args, get_type_hints
 
@@ -52,12 +52,12 @@ async def sheet(form: Format, rows: type[Struct], parts: Parts) -> Stream:
 async def _csv(rows: type[Struct], parts: Parts) -> AsyncIterator[bytes]:
     yield _lines([[field.encode_name for field in structs.fields(rows)]])
     async for part in parts:
-        yield await asyncio.to_thread(_lines, [[_cell(value) for value in structs.astuple(row)] for row in part])
+        yield await asyncio.to_thread(lambda rows=part: _lines(structs.astuple(row) for row in rows))
 
 
-def _lines(rows: Sequence[Sequence[object]]) -> bytes:
+def _lines(rows: Iterable[Sequence[object]]) -> bytes:
     text = io.StringIO()
-    csv.writer(text, lineterminator="\r\n").writerows(rows)
+    csv.writer(text, lineterminator="\r\n").writerows([_cell(value) for value in row] for row in rows)
     return text.getvalue().encode()
 
 
@@ -96,10 +96,14 @@ async def _parquet(arrow: Any, parquet: Any, rows: type[Struct], parts: Parts) -
     sink = _Sink()
     with parquet.ParquetWriter(sink, schema) as writer:
         async for part in parts:
-            columns = {wire: [getattr(row, name) for row in part] for name, wire in names.items()}
-            await asyncio.to_thread(writer.write_table, arrow.table(columns, schema))
+            await asyncio.to_thread(_write, arrow, writer, schema, names, part)
             yield sink.take()
     yield sink.take()
+
+
+def _write(arrow: Any, writer: Any, schema: Any, names: Mapping[str, str], part: Sequence[Struct]) -> None:
+    columns = {wire: [getattr(row, name) for row in part] for name, wire in names.items()}
+    writer.write_table(arrow.table(columns, schema))
 
 
 def _arrow_type(hint: Any) -> str:

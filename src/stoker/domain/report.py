@@ -3,6 +3,7 @@
 Amounts are those of the ledger, whole milli-GPU-milliseconds, so every way of adding them up gives the same total.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from fractions import Fraction
@@ -94,25 +95,28 @@ class Cost(Struct, frozen=True):
 
 
 class Prices:
-    """What an hour of a GPU costs, by model."""
+    """What an hour of a GPU costs, by model: whole numbers of one small coin, so that costs add up as amounts do."""
 
     def __init__(self, by_model: Mapping[str, float]) -> None:
-        self._by_model = {model: Fraction(str(price)) for model, price in by_model.items()}
+        exact = {model: Fraction(str(price)) for model, price in by_model.items()}
+        self._coins = math.lcm(*(price.denominator for price in exact.values()))
+        self._by_model = {model: int(price * self._coins) for model, price in exact.items()}
 
-    def of(self, model: str) -> Fraction | None:
+    def of(self, model: str) -> int | None:
+        """In coins; None when it has no price."""
         return self._by_model.get(model, self._by_model.get(EVERY_OTHER))
 
     def cost(self, amounts: Iterable[tuple[str, int]]) -> float | None:
         """What amounts of models cost together; None when one of them has no price, or none has."""
         if not self._by_model:
             return None
-        total = Fraction(0)
+        total = 0
         for model, amount in amounts:
             price = self.of(model)
             if amount and price is None:
                 return None
             total += amount * (price or 0)
-        return round(float(total / GPU_HOUR), COST_DIGITS)
+        return round(total / (self._coins * GPU_HOUR), COST_DIGITS)
 
     def costs(self, models: Mapping[str, Amounts]) -> Cost:
         return Cost(

@@ -18,7 +18,7 @@ from stoker.store.base import Transaction
 from stoker.store.usage_report import PaidFor
 
 USUAL_MS = 7 * DAY_MS
-AT_ONCE = 5000
+AT_ONCE = 10_000
 """Rows that are read together when all of a report are asked for."""
 
 

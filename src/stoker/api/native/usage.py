@@ -4,6 +4,7 @@ Amounts are GPU-hours from the ledger of closed hours. `allocated` is the sum of
 lost; where a row counts whole GPUs, free and faulty (lost is in it) make it up to the capacity.
 """
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
@@ -150,7 +151,7 @@ async def report_usage(call: Call[UsageParams]) -> UsageView | Stream:
 
 async def _items(parts: AsyncIterator[list[UsageRow]], scope: Scope) -> AsyncIterator[list[UsageItem]]:
     async for part in parts:
-        yield [_item(row, scope) for row in part]
+        yield await asyncio.to_thread(lambda rows=part: [_item(row, scope) for row in rows])
 
 
 def _view(report: UsageReport, params: UsageParams, settings: Settings) -> UsageView:
