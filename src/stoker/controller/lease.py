@@ -20,20 +20,21 @@ log = logging.getLogger("stoker.lease")
 
 
 class LeaseLostError(StokerError):
-    """This server's lease of the cluster does not hold any more."""
+    """This server's lease does not hold any more."""
 
-    def __init__(self, cluster_id: str) -> None:
-        message = f"The lease of cluster {cluster_id} is lost: another server took it, or a backup was restored."
+    def __init__(self, what: str) -> None:
+        message = f"The lease of {what} is lost: another server took it, or a backup was restored."
         super().__init__(ErrorCode.STATE_FORBIDS, message)
 
 
 class LeasedStore:
     """The store as a controller sees it: nothing is written or read once the lease is another's."""
 
-    def __init__(self, store: Store, cluster_id: str, epoch: int) -> None:
+    def __init__(self, store: Store, cluster_id: str, epoch: int, what: str = "") -> None:
         self._store = store
         self._cluster_id = cluster_id
         self._epoch = epoch
+        self._what = what or f"cluster {cluster_id}"
 
     @property
     def name(self) -> str:
@@ -51,7 +52,7 @@ class LeasedStore:
     def _guarded(self, inner: Change[T]) -> Change[T]:
         def guarded(transaction: Transaction) -> T:
             if leases.epoch(transaction, self._cluster_id) != self._epoch:
-                raise LeaseLostError(self._cluster_id)
+                raise LeaseLostError(self._what)
             return inner(transaction)
 
         return guarded
@@ -68,12 +69,17 @@ def still_ours(transaction: Transaction) -> None:
 
 
 class Lease:
-    def __init__(self, store: Store, cluster_id: str, holder: str, clock: Clock, *, takeover: bool) -> None:
+    """`what` it is of, if not of a cluster. With `takeover` it is taken from a server that is gone."""
+
+    def __init__(
+        self, store: Store, cluster_id: str, holder: str, clock: Clock, *, takeover: bool, what: str = ""
+    ) -> None:
         self._store = store
         self._cluster_id = cluster_id
         self._holder = holder
         self._clock = clock
         self._takeover = takeover
+        self._what = what or f"cluster {cluster_id}"
 
     async def acquire(self) -> LeasedStore:
         """Wait until the cluster is ours to drive."""
@@ -82,17 +88,14 @@ class Lease:
             try:
                 grant = await self._store.write(self._take)
             except StokerError as error:
-                log.warning("the lease of cluster %s could not be asked for: %s", self._cluster_id, error.message)
+                log.warning("the lease of %s could not be asked for: %s", self._what, error.message)
                 await asyncio.sleep(AGAIN_SECONDS)
                 continue
             if grant.holder == self._holder:
-                return LeasedStore(self._store, self._cluster_id, grant.epoch)
+                return LeasedStore(self._store, self._cluster_id, grant.epoch, self._what)
             if not told:
-                log.info(
-                    "cluster %s belongs to %s; standing by (local_takeover takes it from a server that is gone)",
-                    self._cluster_id,
-                    grant.holder,
-                )
+                advice = "" if self._takeover else " (local_takeover takes it from a server that is gone)"
+                log.info("%s belongs to %s; standing by%s", self._what, grant.holder, advice)
                 told = True
             await asyncio.sleep(RENEW_SECONDS)
 
@@ -111,4 +114,4 @@ class Lease:
             except LeaseLostError:
                 raise
             except StokerError as error:
-                log.warning("the lease of cluster %s could not be renewed: %s", self._cluster_id, error.message)
+                log.warning("the lease of %s could not be renewed: %s", self._what, error.message)

@@ -135,7 +135,7 @@ class Fleet:
 
     async def _tell(self, holder: str) -> None:
         """Deliver events to webhooks whenever that is this server's to do."""
-        lease = Lease(self._store, LEASE, holder, self._clock, takeover=True)
+        lease = Lease(self._store, LEASE, holder, self._clock, takeover=True, what="the delivery of webhooks")
         while True:
             leased = await lease.acquire()
             post = Post(Names().resolve, private=self._settings.webhook_private_targets)

@@ -102,11 +102,13 @@ class HookLab:
         over = PodsEnded(at, success, "pod job-0 exited with code 3" if not success else "every pod succeeded")
         return await self.happen(await self.submit(workspace_id), Placed(at), PodsUp(at), over)
 
+    def courier(self, store: Store, **options: Any) -> Courier:
+        post = Post(Names().resolve, private=True, **options)
+        return Courier(store, self.clock, lambda count: bytes(count), self.signal, post)
+
     @contextlib.asynccontextmanager
     async def delivering(self, **options: Any) -> AsyncIterator[None]:
-        post = Post(Names().resolve, private=options.pop("private", True), **options)
-        courier = Courier(self.store, self.clock, lambda count: bytes(count), self.signal, post)
-        task = asyncio.create_task(courier.run())
+        task = asyncio.create_task(self.courier(self.store, **options).run())
         try:
             yield
         finally:

@@ -1,18 +1,25 @@
 """Events reach their receivers: signed, at least once, in order, again after a failure; nobody waits for another."""
 
+import asyncio
+
 import pytest
 from msgspec import structs
 from tests.conftest import LoopRun
 from tests.engine.webhooks.lab import SECRET, HookLab
 from tests.engine.webhooks.receiver import HANG, Receiver, status
 
+from stoker.controller.lease import Lease, LeaseLostError
+from stoker.controller.retention import forget_once
+from stoker.controller.webhooks import LEASE
 from stoker.domain.lifecycle import Placed, PodsUp, Preempted, StopAsked, transition
 from stoker.domain.node import Device, Node
 from stoker.domain.readings import GpuFault
+from stoker.domain.settings import Settings
 from stoker.domain.webhook_signatures import secret_text
 from stoker.domain.webhooks import RETRY_SECONDS, DeliveryState, EventType
 from stoker.store import gpu_spans, node_faults, nodes, outbox, webhooks, workloads
 from stoker.store.base import Transaction
+from stoker.store.outbox import Outcome
 
 
 def test_every_end_is_told_once_in_order_and_signed(hooks: HookLab, loop_run: LoopRun) -> None:
@@ -203,6 +210,49 @@ def test_a_replaced_secret_is_good_for_a_while(hooks: HookLab, loop_run: LoopRun
             both.verified(secret)
         assert " " not in one.headers["webhook-signature"]
         one.verified(new)
+
+    loop_run(play())
+
+
+def test_of_two_servers_one_delivers_and_the_other_takes_over(hooks: HookLab, loop_run: LoopRun) -> None:
+    async def play() -> None:
+        first, second = (Lease(hooks.store, LEASE, name, hooks.clock, takeover=True) for name in ("a", "b"))
+        async with Receiver.listening() as receiver:
+            hook = await hooks.hook(receiver.url)
+            one = asyncio.create_task(hooks.courier(await first.acquire()).run())
+            await hooks.end()
+            await hooks.until(hook, lambda found: found[0].state is DeliveryState.DELIVERED)
+            hooks.clock.advance(60)
+            other = asyncio.create_task(hooks.courier(await second.acquire()).run())
+            await hooks.end()
+            with pytest.raises(BaseExceptionGroup) as lost:
+                await one
+            assert lost.group_contains(LeaseLostError)
+            await hooks.until(hook, lambda found: found[1].state is DeliveryState.DELIVERED)
+            other.cancel()
+            await asyncio.gather(other, return_exceptions=True)
+            assert len(receiver.received) == len({each.id for each in receiver.received}) == 2
+
+    loop_run(play())
+
+
+def test_what_was_sent_is_forgotten_after_a_while_and_what_is_on_its_way_is_not(
+    hooks: HookLab, loop_run: LoopRun
+) -> None:
+    async def play() -> None:
+        hook = await hooks.hook("https://hooks.example.com/")
+        for _ in range(2):
+            await hooks.end()
+        delivered, _ = await hooks.deliveries(hook)
+        now = hooks.clock.now()
+        done = Outcome(DeliveryState.DELIVERED, 1, None, now, 204, "")
+        await hooks.store.write(lambda tx: outbox.record(tx, delivered.number, done))
+        hooks.clock.advance(86_400)
+        await forget_once(hooks.store, Settings(webhook_days=1), hooks.clock)
+        assert len(await hooks.deliveries(hook)) == 2
+        hooks.clock.advance(1)
+        await forget_once(hooks.store, Settings(webhook_days=1), hooks.clock)
+        assert [each.state for each in await hooks.deliveries(hook)] == [DeliveryState.PENDING]
 
     loop_run(play())
 

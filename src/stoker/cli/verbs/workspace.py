@@ -30,7 +30,7 @@ COLUMNS = (
     Column("MEMORY", "quota.memory"),
     Column("QUEUE", "queuePolicy"),
     Column("PREEMPTION", "preemption"),
-    Column("IDLE GPUS", "idlePolicy.action"),
+    Column("WHEN IDLE", "idlePolicy.action"),
     Column("IDLE UP TO %", "idlePolicy.threshold", wide=True),
     Column("IDLE WINDOW S", "idlePolicy.windowSeconds", wide=True),
     Column("IDLE GRACE S", "idlePolicy.graceSeconds", wide=True),
