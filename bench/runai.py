@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import psycopg
@@ -65,21 +66,24 @@ SELECT uid, name || '-bcdfg', name, '', '', kind,
 FROM (
     SELECT SUBSTR(CAST(1000000000 + w AS TEXT), 2, 8) || '-' || SUBSTR(CAST(1000000000 + w AS TEXT), 10)
             || '000-7000-8000-000000000000' AS uid,
-        CASE dice % 10 WHEN 0 THEN 'llama' WHEN 1 THEN 'bert' WHEN 2 THEN 'resnet' WHEN 3 THEN 'whisper'
+        CASE spread % 10 WHEN 0 THEN 'llama' WHEN 1 THEN 'bert' WHEN 2 THEN 'resnet' WHEN 3 THEN 'whisper'
             WHEN 4 THEN 'mixtral' WHEN 5 THEN 'dpo' WHEN 6 THEN 'sft' WHEN 7 THEN 'eval' WHEN 8 THEN 'ablation'
             ELSE 'tokenizer' END || '-run-' || w AS name,
         CASE dice % 5 WHEN 0 THEN 'Job' WHEN 1 THEN 'Deployment' WHEN 2 THEN 'Authoring' ELSE 'PyTorchJob' END AS kind,
-        dice % :workspaces AS team, dice % 397 AS account,
+        place % 397 % :workspaces AS team, place % 397 AS account,
         CASE WHEN dice % 10 = 3 THEN 125 WHEN dice % 100 = 7 THEN 150 ELSE 80 END AS priority,
-        CASE dice % 4 WHEN 0 THEN 0 WHEN 1 THEN 8 ELSE 1 END AS gpus,
+        CASE spread % 4 WHEN 0 THEN 0 WHEN 1 THEN 8 ELSE 1 END AS gpus,
         CASE WHEN w * 1000 > CAST(:number AS BIGINT) * 995 AND dice % 4 < 2 THEN 'Running'
             WHEN w * 1000 > CAST(:number AS BIGINT) * 995 AND dice % 4 = 2 THEN 'Pending'
             WHEN dice % 13 = 1 THEN 'Failed' WHEN dice % 29 = 1 THEN 'Stopped' ELSE 'Completed' END AS phase,
         :began + w * (:year / CAST(:number AS BIGINT)) AS at, dice * 8641 AS ran, dice * 61 AS waited,
-        'registry.example/team-' || (dice % :workspaces) || '/' || CASE dice % 3 WHEN 0 THEN 'vllm' WHEN 1 THEN 'rocm'
-            ELSE 'python' END || ':' || (dice % 5) AS image,
+        'registry.example/team-' || (place % 397 % :workspaces) || '/'
+            || CASE dice % 3 WHEN 0 THEN 'vllm' WHEN 1 THEN 'rocm' ELSE 'python' END || ':' || (dice % 5) AS image,
         CAST(:spec AS TEXT) AS spec
-    FROM (SELECT w, (w * 7919) % 10007 AS dice FROM numbers) AS thrown
+    FROM (
+        SELECT w, (w * 7919) % 10007 AS dice, (w * 104729) % 9973 AS spread, (w * 15485863) % 9967 AS place
+        FROM numbers
+    ) AS thrown
 ) AS made
 ORDER BY 1
 """
@@ -115,17 +119,36 @@ INDEXED = {
     "by submittedBy": {"sortBy": "submittedBy", "sortOrder": "desc"},
     "by projectName, page 20": {"sortBy": "projectName", "offset": "1000"},
     "priority>=125 by phaseUpdatedAt": {"filterBy": "priority>=125", "sortBy": "phaseUpdatedAt"},
+    "project by name": {"filterBy": "projectName==team-7", "sortBy": "name"},
+    "type by totalRunningTimeSeconds": {"filterBy": "type==Job", "sortBy": "totalRunningTimeSeconds"},
+    "half a year by completedAt": {"filterBy": "createdAt>={half}", "sortBy": "completedAt"},
+    "totalPendingTimeSeconds== by name": {"filterBy": "totalPendingTimeSeconds==300", "sortBy": "name"},
+    "totalRunningTimeSeconds>= by itself": {
+        "filterBy": "totalRunningTimeSeconds>=80000",
+        "sortBy": "totalRunningTimeSeconds",
+    },
+    "completedAt>= last week by projectName": {"filterBy": "completedAt>={week}", "sortBy": "projectName"},
 }
 TEXT = {
     "name=@ rare": {"filterBy": "name=@-77777", "sortBy": "createdAt"},
     "name=@ common": {"filterBy": "name=@llama", "sortBy": "createdAt"},
+    "name=@ nothing": {"filterBy": "name=@no-such-thing", "sortBy": "totalRunningTimeSeconds"},
+    "name=^": {"filterBy": "name=^llama-run-77", "sortBy": "createdAt"},
     "name=$": {"filterBy": "name=$-4242", "sortBy": "name"},
+    "projectName=@": {"filterBy": "projectName=@eam-7", "sortBy": "name"},
     "name!@ Failed": {"filterBy": "name!@bert,phase==Failed", "sortBy": "completedAt"},
     "search rare": {"search": "-run-77777"},
     "search nothing": {"search": "no-such-thing"},
     "search a project": {"search": "team-7", "sortBy": "createdAt"},
     "search an image": {"search": "vllm", "sortBy": "name"},
 }
+OTHERS = {
+    "/api/custom/workloads?limit=50": INDEXED_MS,
+    "/api/custom/workloads?limit=50&sortBy=runtime&phase=Failed": INDEXED_MS,
+    "/api/custom/workloads?workloadId=run-77777": TEXT_MS,
+    "/api/workloads?name=run-77777": TEXT_MS,
+}
+"""The same workloads in the lists of the other families, with totals."""
 
 
 def sqlite() -> Iterator[str]:
@@ -158,11 +181,16 @@ def _measured(database: str) -> Iterator[str]:
         else:
             _fill_sqlite(Path(folder) / "data" / "stoker.db", local.id, now)
         yield f"{NUMBER:,} workloads built in {time.perf_counter() - begun:.0f} s"
-        week = rfc3339(now - 7 * DAY_MS)
+        words = {"{week}": rfc3339(now - 7 * DAY_MS), "{half}": rfc3339(now - YEAR_MS // 2)}
         for queries, most in ((INDEXED, INDEXED_MS), (TEXT, TEXT_MS)):
             for name, query in queries.items():
-                asked = {key: value.replace("{week}", week) for key, value in query.items()}
-                yield _line(lab, name, f"{PATH}?{httpx.QueryParams(asked)}", most)
+                asked = str(httpx.QueryParams(query))
+                for word, moment in words.items():
+                    asked = asked.replace(quote(word), quote(moment))
+                yield _line(lab, name, f"{PATH}?{asked}", most)
+        for path, most in OTHERS.items():
+            yield _line(lab, path, path, most)
+        yield "A text is looked for in every name: the time grows with their number, and 300 ms are those of a million."
 
 
 def _line(lab: Lab, name: str, path: str, most: float) -> str:
@@ -173,8 +201,9 @@ def _line(lab: Lab, name: str, path: str, most: float) -> str:
         took.append((time.perf_counter() - began) * 1000)
     assert answer.status_code == 200, answer.text
     p99 = statistics.quantiles(took, n=100)[98]
-    rows = len(answer.json()["workloads"])
-    return f"{name:<40} {rows:>3} rows, median {statistics.median(took):6.1f} ms, p99 {p99:6.1f} ms{judged(p99, most)}"
+    body = answer.json()
+    rows = len(body.get("workloads") or body.get("items") or body.get("data", {}).get("data", ()))
+    return f"{name:<60} {rows:>3} rows, median {statistics.median(took):6.1f} ms, p99 {p99:6.1f} ms{judged(p99, most)}"
 
 
 def _fill_sqlite(path: Path, cluster_id: str, now: int) -> None:

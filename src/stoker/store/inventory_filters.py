@@ -12,6 +12,19 @@ from stoker.domain.workload import CATEGORY, Kind, Phase
 from stoker.store.base import Transaction
 from stoker.store.listing import escaped
 
+
+def _home(value: str, otherwise: str) -> str:
+    """What the workspace of a workload has."""
+    return f"""
+    COALESCE((
+        SELECT {value}
+        FROM workspace
+        JOIN department ON department.id = workspace.department_id
+        WHERE workspace.id = workload.workspace_id
+    ), {otherwise})
+    """
+
+
 WORKSPACES = """
 SELECT workspace.id, workspace.name, workspace.department_id, department.name
 FROM workspace
@@ -47,6 +60,13 @@ HOMES = {
     Field.DEPARTMENT_ID: "CAST(workspace.department_id AS TEXT)",
     Field.DEPARTMENT: "department.name",
 }
+HOMES_OF = {
+    Field.WORKSPACE_ID: "CAST(workload.workspace_id AS TEXT)",
+    Field.WORKSPACE: _home("workspace.name", "''"),
+    Field.DEPARTMENT_ID: _home("CAST(workspace.department_id AS TEXT)", "'0'"),
+    Field.DEPARTMENT: _home("department.name", "''"),
+}
+"""The same of a workload."""
 NOTHING = frozenset({Field.GUARANTEED, Field.APPLICATION_ID, Field.APPLICATION})
 """Fields that no workload has a value of."""
 NUMERIC = frozenset({"workspace_id", "priority", "submitted_at", "started_at", "ended_at", "phase_at", "deleted_at"})

@@ -17,6 +17,7 @@ from stoker.store.inventory_filters import (
     ALLOCATED,
     COLUMNS,
     GPUS,
+    HOMES_OF,
     IDLE,
     LEAVING,
     NOTHING,
@@ -158,6 +159,8 @@ class Pages:
             return f"workload.{TIME_COLUMNS[sort]}"
         if sort in TIMES:
             return TIMES[sort].now
+        if sort in HOMES_OF:
+            return HOMES_OF[sort]
         if sort in AS_THEY_ARE and not self._ranks:
             return f"workload.{COLUMNS[sort]}"
         match sort:
@@ -261,17 +264,17 @@ def _parts(asked: Asked, sort: Field) -> tuple[str, str]:
 
 
 def _implied(asked: Asked, sort: Field) -> Iterator[str]:
-    """Nothing happens to a workload before it is created: what is asked of one time says something of the other."""
+    """What is asked of one time says something of another: nothing happens to a workload before it is created, and its
+    end is its last change of phase."""
+    column = TIME_COLUMNS.get(sort, "")
     for clause in asked.others:
-        if (
-            clause.column == "submitted_at"
-            and ">=" in clause.sql
-            and sort in TIME_COLUMNS
-            and sort is not Field.CREATED
-        ):
-            yield clause.sql.replace("{}", f"workload.{TIME_COLUMNS[sort]}")
-        if sort is Field.CREATED and clause.column in {"ended_at", "phase_at", "started_at"} and "<=" in clause.sql:
-            yield clause.sql.replace("{}", CREATED)
+        if clause.column == column or clause.column not in TIME_COLUMNS.values() or "<>" in clause.sql:
+            continue
+        same = {clause.column, column} == {"ended_at", "phase_at"}
+        later = column and clause.column == "submitted_at" and ">=" in clause.sql
+        earlier = column == "submitted_at" and "<=" in clause.sql
+        if same or later or earlier:
+            yield clause.sql.replace("{}", f"workload.{column}")
 
 
 def _literal(key: object) -> str:
