@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import os
 import pty
+import select
 import struct
 import subprocess
 import termios
@@ -60,7 +61,7 @@ def test_a_shell_has_this_terminal_its_size_and_its_keys(terminal: Terminal, pod
     with Screen(terminal, "shell", pod, rows=30, columns=100) as screen:
         screen.type("echo $((40+2))_; stty size\n", until=b"30 100")
         screen.resize(rows=20, columns=77)
-        screen.type("stty size; echo ready; sleep 60\n", until=b"20 77\r\nready\r\n")
+        screen.type("until stty size | grep '20 77'; do sleep 0.1; done; sleep 60\n", until=b"20 77\r\n")
         screen.type("\x03", until=b"^C")
         screen.type("exit 5\n", until=None)
         assert screen.ended() == 5
@@ -113,5 +114,6 @@ class Screen:
         shown, until = b"", time.monotonic() + PATIENCE_SECONDS
         with contextlib.suppress(OSError):
             while not any(each in shown for each in one_of.split(b"|")):
-                assert time.monotonic() < until, shown
+                there, _, _ = select.select([self._screen], [], [], max(0.0, until - time.monotonic()))
+                assert there, shown
                 shown += os.read(self._screen, 4096)
