@@ -118,4 +118,6 @@ class GpuColumns(Struct, frozen=True):
     power_watts: list[float | None]
     temperature: list[float | None]
     idle_since: list[int | None] = []
-    """Since when it has been idle in the hands of the workload that holds it; None when it is not."""
+    """Since when it has been idle in the hands of this workload; None when it is not."""
+    shared: list[tuple[int, str, int, int | None]] = []
+    """What others hold of a GPU that several share: its place in the lists, their slug, milli-GPUs, since when idle."""

@@ -3,6 +3,7 @@
 A grid does not change; the orders that were asked for once are kept with it.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from enum import StrEnum
 
@@ -77,6 +78,15 @@ class GpuNow(Struct, frozen=True):
     memory_total_bytes: int
     power_watts: float | None
     temperature: float | None
+    idle_since: int | None
+
+
+class IdleShare(Struct, frozen=True, gc=False):
+    """What a workload holds of an idle GPU, and since when that has been idle in its hands, if that is known."""
+
+    workload: str
+    model: str
+    gpu_milli: int
     idle_since: int | None
 
 
@@ -157,13 +167,16 @@ class GpuGrid:
         shown = places[window.offset : window.offset + window.limit]
         return Listing([self._gpu(place) for place in shown.tolist()], len(places))
 
-    def idle(self, cluster_id: str, up_to: float) -> list[GpuNow]:
-        """GPUs without a fault that are held and used no more than this."""
+    def idle(self, cluster_id: str, up_to: float) -> list[IdleShare]:
+        """What is held of GPUs without a fault that are used no more than this."""
         used = self._orders.column(GridSort.UTILIZATION)
         mask = (self._allocated > 0) & ~self._faulty & (used <= up_to)
-        if cluster_id:
-            mask &= self._of_cluster(cluster_id)
-        return [self._gpu(place) for place in np.flatnonzero(mask).tolist()]
+        found = []
+        for number, columns in enumerate(self._columns):
+            if cluster_id in ("", self._clusters[number].id):
+                places = np.flatnonzero(mask[self._starts[number] : self._starts[number + 1]]).tolist()
+                found += _idle_shares(columns, places)
+        return found
 
     def _masks(self, query: GpuQuery) -> list[NDArray[np.bool_]]:
         masks: list[NDArray[np.bool_]] = []
@@ -208,6 +221,22 @@ class GpuGrid:
             temperature=columns.temperature[at],
             idle_since=columns.idle_since[at] if columns.idle_since else None,
         )
+
+
+def _idle_shares(columns: GpuColumns, places: Sequence[int]) -> list[IdleShare]:
+    """Who holds how much of the GPUs in these places."""
+    since = columns.idle_since or [None] * len(columns.node)
+    others: defaultdict[int, list[IdleShare]] = defaultdict(list)
+    for place, slug, milli, at in columns.shared:
+        others[place].append(IdleShare(slug, columns.model[place], milli, at))
+    found = []
+    for place in places:
+        shared = others.get(place, [])
+        slug, rest = columns.workload[place], columns.allocated_milli[place] - sum(each.gpu_milli for each in shared)
+        if slug is not None:
+            found.append(IdleShare(slug, columns.model[place], max(0, rest), since[place]))
+        found += shared
+    return found
 
 
 class NodeGrid:

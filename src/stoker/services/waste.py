@@ -1,8 +1,7 @@
 """GPUs that somebody holds and nobody uses, as they were last read, worst first.
 
 A GPU counts when a running workload holds it and its utilisation is not above a threshold. How long is known of those
-that are not above the setting `idle_threshold`: since when they have been so in the same hands. A GPU that several
-share counts for the one that has held it longest.
+that are not above the setting `idle_threshold`: since when they have been so in the same hands.
 """
 
 from collections import Counter, defaultdict
@@ -15,7 +14,7 @@ from stoker.domain.live import Consumer
 from stoker.domain.permissions import Action, Actor
 from stoker.domain.report import Prices
 from stoker.services.context import Context, authorise
-from stoker.services.grids import GpuNow
+from stoker.services.grids import IdleShare
 from stoker.services.live import Live
 from stoker.services.workspaces import visible
 from stoker.store import usage_report
@@ -105,15 +104,17 @@ class Waste:
             sorted(model for model in amounts if self._prices.of(model) is None),
         )
 
-    def _wasted(self, cluster: Cluster, consumer: Consumer, owner: PaidFor, gpus: Sequence[GpuNow], now: int) -> Wasted:
+    def _wasted(
+        self, cluster: Cluster, consumer: Consumer, owner: PaidFor, gpus: Sequence[IdleShare], now: int
+    ) -> Wasted:
         amounts: Counter[str] = Counter()
         for gpu in gpus:
-            amounts[gpu.model] += gpu.allocated_milli * (now - (gpu.idle_since or now))
+            amounts[gpu.model] += gpu.gpu_milli * (now - (gpu.idle_since or now))
         return Wasted(
             cluster=cluster,
             consumer=consumer,
             owner=owner,
-            idle_milli=sum(gpu.allocated_milli for gpu in gpus),
+            idle_milli=sum(gpu.gpu_milli for gpu in gpus),
             since=min((gpu.idle_since for gpu in gpus if gpu.idle_since is not None), default=None),
             amounts=amounts,
             cost=self._prices.cost(amounts.items()),
@@ -125,16 +126,15 @@ def _worst(wasted: Wasted, *, priced: bool) -> tuple[float, int, int, str]:
     return -(wasted.cost or 0) if priced else 0, -wasted.amount, -wasted.idle_milli, wasted.consumer.slug
 
 
-def _seconds(gpu: GpuNow, now: int) -> float:
+def _seconds(gpu: IdleShare, now: int) -> float:
     """How long it is known to have been idle."""
     return 0 if gpu.idle_since is None else (now - gpu.idle_since) / 1000
 
 
-def _held(gpus: Iterable[GpuNow]) -> dict[str, list[GpuNow]]:
-    found: defaultdict[str, list[GpuNow]] = defaultdict(list)
+def _held(gpus: Iterable[IdleShare]) -> dict[str, list[IdleShare]]:
+    found: defaultdict[str, list[IdleShare]] = defaultdict(list)
     for gpu in gpus:
-        if gpu.workload is not None:
-            found[gpu.workload].append(gpu)
+        found[gpu.workload].append(gpu)
     return found
 
 

@@ -1,10 +1,11 @@
-"""Since when each GPU has been idle in the hands of the workload that holds it.
+"""Since when each GPU has been idle in the hands of each workload that holds it, or a part of it.
 
 A GPU is idle when a running workload holds it and its utilisation is not above the threshold; one without a reading
 says nothing. One that changes hands begins anew, and so do all when nobody has read any for a while.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import chain, count
 
 import numpy as np
 from msgspec import Struct
@@ -18,6 +19,8 @@ from stoker.telemetry.roster import Roster
 
 UNSEEN_MS = 600_000
 """For so long nobody may have looked before nothing is said of that time."""
+HOLDERS = 1 << 32
+"""A claim is known by the place of its GPU and, below this, the number of its holder."""
 
 
 class IdleGpu(Struct, frozen=True, gc=False):
@@ -28,73 +31,92 @@ class IdleGpu(Struct, frozen=True, gc=False):
 
 
 class Idleness:
-    """Arrays in the order of the roster; `since` of 0 is not idle."""
+    """What is known of claims, in the order of their keys; `since` of 0 is not idle. `numbers` are of holders."""
 
     def __init__(self, idle_up_to: float) -> None:
         self._idle_up_to = idle_up_to
         self._roster: Roster | None = None
-        self._holder: NDArray[np.object_] = np.zeros(0, np.object_)
+        self._keys: NDArray[np.int64] = np.zeros(0, np.int64)
         self._since: NDArray[np.int64] = np.zeros(0, np.int64)
-        self._known: list[IdleGpu] = []
+        self._restored: list[IdleGpu] = []
+        self._numbers: dict[str, int] = {}
+        self._next = count()
         self._seen_at = 0
 
     @property
     def empty(self) -> bool:
-        return not self._known and not self._since.any()
+        return not self._restored and not self._since.any()
 
     def restore(self, columns: GpuColumns, at: int) -> None:
         """Go on from what was published at some time."""
         self._seen_at = at
-        self._known = [
-            IdleGpu(node, device, holder, since)
-            for node, device, holder, since in zip(
-                columns.node, columns.device, columns.workload, columns.idle_since, strict=False
-            )
-            if since is not None and holder is not None
+        first = zip(range(len(columns.node)), columns.workload, columns.idle_since, strict=False)
+        others = ((place, slug, since) for place, slug, _, since in columns.shared)
+        self._restored = [
+            IdleGpu(columns.node[place], columns.device[place], slug, since)
+            for place, slug, since in chain(first, others)
+            if slug is not None and since is not None
         ]
 
     def look(self, scene: Scene) -> NDArray[np.int64]:
-        """Since when each GPU has been idle, now that this is seen."""
+        """Since when the GPU of each claim has been idle, now that this is seen."""
         if scene.layout.roster is not self._roster:
             self._move(scene.layout)
         used = scene.gauges.values[Metric.UTILIZATION]
-        unread = np.isnan(used)
         if scene.at - self._seen_at > UNSEEN_MS:
             self._since = np.zeros_like(self._since)
-        if not unread.all():
+        if not np.isnan(used).all():
             self._seen_at = scene.at
         claims = scene.claims
-        running = np.array([holder.phase in RUNNING for holder in claims.holders], np.bool_)
-        slugs = np.array([*(holder.slug for holder in claims.holders), ""], np.object_)
-        first = first_holders(scene)
-        holder = slugs[first]
-        idle = np.append(running, False)[first] & (used <= self._idle_up_to)
-        still = (idle | unread) & (self._since > 0) & (holder == self._holder)
-        self._holder, self._since = holder, np.where(still, self._since, np.where(idle, scene.at, 0))
-        return np.where(idle, self._since, 0)
+        numbers = self._numbered([holder.slug for holder in claims.holders])
+        running = np.array([holder.phase in RUNNING for holder in claims.holders], np.bool_)[claims.holder]
+        keys = claims.gpu * HOLDERS + numbers[claims.holder]
+        before = self._before(keys)
+        idle = running & (used[claims.gpu] <= self._idle_up_to)
+        still = (idle | np.isnan(used[claims.gpu])) & (before > 0)
+        since = np.where(still, before, np.where(idle, scene.at, 0))
+        self._keep(keys, since)
+        return np.where(idle, since, 0)
+
+    def _numbered(self, slugs: Sequence[str]) -> NDArray[np.int64]:
+        known = self._numbers
+        self._numbers = {slug: known[slug] if slug in known else next(self._next) for slug in slugs}
+        return np.fromiter(self._numbers.values(), np.int64, len(slugs))
+
+    def _before(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
+        if not len(self._keys):
+            return np.zeros_like(keys)
+        place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        return np.where(self._keys[place] == keys, self._since[place], 0)
+
+    def _keep(self, keys: NDArray[np.int64], since: NDArray[np.int64]) -> None:
+        order = np.argsort(keys, kind="stable")
+        self._keys, self._since = keys[order], since[order]
 
     def _move(self, layout: Layout) -> None:
         """The GPUs are others now; those that stay keep what is known of them."""
-        known = [*self._known, *self._idle()]
-        self._roster, self._known = layout.roster, []
-        self._holder = np.full(layout.roster.gpus, "", np.object_)
-        self._since = np.zeros(layout.roster.gpus, np.int64)
-        for gpu in known:
-            place = layout.places.get((gpu.node, gpu.device))
-            if place is not None:
-                self._holder[place], self._since[place] = gpu.holder, gpu.since
+        known = [
+            (place * HOLDERS + self._numbers.setdefault(gpu.holder, next(self._next)), gpu.since)
+            for gpu in [*self._restored, *self._idle()]
+            if (place := layout.places.get((gpu.node, gpu.device))) is not None
+        ]
+        self._roster, self._restored = layout.roster, []
+        keys, since = np.array(known, np.int64).reshape(-1, 2).T
+        self._keep(keys, since)
 
     def _idle(self) -> Iterable[IdleGpu]:
-        roster = self._roster
-        if roster is not None:
-            for place in np.flatnonzero(self._since).tolist():
-                node, device = roster.nodes[roster.node[place]], int(roster.device[place])
-                yield IdleGpu(node, device, self._holder[place], int(self._since[place]))
+        if self._roster is None:
+            return
+        names, nodes, devices = self._roster.nodes, self._roster.node, self._roster.device
+        slugs = {number: slug for slug, number in self._numbers.items()}
+        for place in np.flatnonzero(self._since).tolist():
+            gpu, number = divmod(int(self._keys[place]), HOLDERS)
+            yield IdleGpu(names[nodes[gpu]], int(devices[gpu]), slugs[number], int(self._since[place]))
 
 
-def first_holders(scene: Scene) -> NDArray[np.int64]:
-    """The place of who holds each GPU, of several the one that has held it longest; behind the last one if nobody."""
-    claims = scene.claims
-    first = np.full(scene.layout.roster.gpus, len(claims.holders))
-    first[claims.gpu[::-1]] = claims.holder[::-1]
+def first_claims(scene: Scene) -> NDArray[np.int64]:
+    """The claim on each GPU, of several the one that is oldest; -1 where there is none."""
+    gpu = scene.claims.gpu
+    first = np.full(scene.layout.roster.gpus, -1)
+    first[gpu[::-1]] = np.arange(len(gpu))[::-1]
     return first

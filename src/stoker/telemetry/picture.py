@@ -117,10 +117,9 @@ def idle_since(scene: Scene, before: Mapping[str, int], idle_up_to: float) -> di
 
 
 def held_unused(scene: Scene, idle_since: NDArray[np.int64], before: int) -> dict[str, int]:
-    """Milli-GPUs by workload that have been idle since before a moment; each GPU counts by itself."""
+    """Milli-GPUs by workload whose claims have been idle since before a moment; each counts by itself."""
     claims = scene.claims
-    since = idle_since[claims.gpu]
-    long = (since > 0) & (since < before)
+    long = (idle_since > 0) & (idle_since < before)
     milli = np.bincount(claims.holder[long], claims.milli[long], len(claims.holders)).astype(np.int64)
     return {claims.holders[place].uid: int(milli[place]) for place in np.flatnonzero(milli).tolist()}
 

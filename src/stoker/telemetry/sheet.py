@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from stoker.domain.live import GpuColumns
 from stoker.domain.readings import Metric
 from stoker.telemetry.gauges import Gauges
-from stoker.telemetry.idleness import first_holders
+from stoker.telemetry.idleness import first_claims
 from stoker.telemetry.layout import Layout
 from stoker.telemetry.picture import Scene, or_none
 from stoker.telemetry.roster import Roster
@@ -17,7 +17,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class GpuSheet:
-    """Packs `GpuColumns` a column at a time, so that no thread waits long for another."""
+    """Packs `GpuColumns` a column at a time, so that no thread waits long for another. `idle_since` is of claims."""
 
     def __init__(self) -> None:
         self._roster: Roster | None = None
@@ -30,11 +30,14 @@ class GpuSheet:
             self._roster, self._fixed = scene.layout.roster, _fixed(scene.layout.roster)
         if self._gauges is not scene.gauges:
             self._gauges, self._shown = scene.gauges, _shown(scene.gauges)
+        first = first_claims(scene)
+        slugs = [*(holder.slug for holder in scene.claims.holders), None]
         held = {
-            "workload": _raw(_workloads(scene)),
+            "workload": _raw([slugs[place] for place in np.append(scene.claims.holder, -1)[first].tolist()]),
             "allocated_milli": _raw(scene.allocated.tolist()),
             "fault": _raw(_faults(scene.layout, scene.gauges)),
-            "idle_since": _raw([since or None for since in idle_since.tolist()]),
+            "idle_since": _raw([since or None for since in np.append(idle_since, 0)[first].tolist()]),
+            "shared": _raw(_shared(scene, first, idle_since)),
         }
         columns = {**self._fixed, **held, **self._shown}
         return _encode({name: columns[name] for name in GpuColumns.__struct_fields__})
@@ -63,10 +66,13 @@ def _shown(gauges: Gauges) -> dict[str, Raw]:
     }
 
 
-def _workloads(scene: Scene) -> list[str | None]:
-    """The slug of who holds each GPU; of several, of the one that has held it longest."""
-    slugs = [*(holder.slug for holder in scene.claims.holders), None]
-    return [slugs[place] for place in first_holders(scene).tolist()]
+def _shared(scene: Scene, first: NDArray[np.int64], idle_since: NDArray[np.int64]) -> list[tuple]:
+    """What is held of GPUs beside the first claims."""
+    claims = scene.claims
+    others = np.flatnonzero(first[claims.gpu] != np.arange(len(claims.gpu)))
+    columns = (claims.gpu, claims.holder, claims.milli, idle_since)
+    rows = zip(*(column[others].tolist() for column in columns), strict=True)
+    return [(gpu, claims.holders[holder].slug, milli, since or None) for gpu, holder, milli, since in rows]
 
 
 def _faults(layout: Layout, gauges: Gauges) -> list[str]:

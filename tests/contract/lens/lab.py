@@ -230,5 +230,6 @@ def gpu_columns(*gpus: Mapping[str, Any]) -> GpuColumns:
         "temperature": None,
         "idle_since": None,
     }
+    shared = [(place, *held) for place, gpu in enumerate(gpus) for held in gpu.get("shared", ())]
     rows = [{**known, **gpu} for gpu in gpus]
-    return GpuColumns(**{name: [row[name] for row in rows] for name in known})
+    return GpuColumns(**{name: [row[name] for row in rows] for name in known}, shared=shared)

@@ -163,6 +163,25 @@ def test_what_cannot_be_asked_is_named(wasteful: Wasteful, query: str, field: st
     assert (answer.status_code, answer.json()["error"]["field"]) == (400, field)
 
 
+def test_of_a_gpu_that_several_share_each_has_its_part(tmp_path: Path) -> None:
+    with LensLab(tmp_path / "data") as lab:
+        lab.add_workspace("vision")
+        one, other = lab.add_workload("vision"), lab.add_workload("vision")
+        now = lab.clock.now()
+        held = {"workload": one, "allocated_milli": 750, "utilization": 0.0, "idle_since": now - 2 * HOUR}
+        lab.publish(
+            overview=lab.overview(),
+            consumers=[consumer(lab.inside(slug).uid, gpus, slug=slug) for slug, gpus in ((one, 0.5), (other, 0.25))],
+            gpus=gpu_columns({**held, "shared": [(other, 250, now - HOUR)]}),
+        )
+        found = lab.get(f"{V1}/waste", as_="admin").json()
+    assert [(each["workloadId"], each["idleGpus"], each["idleGpuHours"]) for each in found["items"]] == [
+        (one, 0.5, 1.0),
+        (other, 0.25, 0.25),
+    ]
+    assert (found["idleGpus"], found["cost"]) == (0.75, None)
+
+
 def test_gpus_say_since_when_they_are_idle(wasteful: Wasteful) -> None:
     [gpu] = wasteful.lab.get(f"{V1}/gpus?workload={wasteful.slugs['new']}", as_="admin").json()["items"]
     assert gpu["idleSince"] == "2026-01-15T10:29:00.000Z"

@@ -125,3 +125,19 @@ def test_a_start_after_a_long_time_begins_anew() -> None:
     view.idleness.restore(before.columns(20), 20)
     late = 21 + UNSEEN_MS
     assert Watch(view=view).seen(late, 0.0, 0.0, 0.0) == [late, late, None]
+
+
+def test_a_gpu_that_two_share_is_idle_in_the_hands_of_each_by_itself() -> None:
+    half = [HeldGpu("n", 0, 500)]
+    one, other = (structs.replace(holder(slug), gpus=half) for slug in ("a", "b"))
+    watch = Watch(one)
+    assert watch.seen(10, 0.0, 0.0, 0.0) == [10, None, None]
+    watch.view.change([], ["uid-b"], [other])
+    shown = watch.columns(20)
+    assert (shown.workload[0], shown.idle_since[0], shown.shared) == ("a", 10, [(0, "b", 500, 20)])
+    view = LiveView(0.01)
+    view.idleness.restore(shown, 20)
+    after = Watch(one, other, view=view)
+    assert (after.seen(30, 0.0, 0.0, 0.0)[0], after.columns(30).shared) == (10, [(0, "b", 500, 20)])
+    after.view.change([], ["uid-a"], [])
+    assert (after.columns(40).workload[0], after.columns(40).idle_since[0]) == ("b", 20)
