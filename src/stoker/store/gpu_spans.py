@@ -1,6 +1,6 @@
 """Which GPUs there were, and which of them were faulty, from when to when. Capacity is counted from this."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
 
 from msgspec import Struct
@@ -8,6 +8,7 @@ from msgspec import Struct
 from stoker.domain.node import Node
 from stoker.domain.readings import GpuFault
 from stoker.store.base import Transaction
+from stoker.store.keys import by_keys
 
 OPEN = """
 SELECT device, state, model, memory_bytes, message
@@ -24,6 +25,7 @@ WHERE cluster_id = :cluster_id
   AND state = 'reported'
   AND to_at IS NULL
 """
+REPORTED_OF = f"{REPORTED} AND node IN (:keys)"
 ADD = """
 INSERT INTO gpu_span (cluster_id, node, device, state, from_at, to_at, model, memory_bytes, message)
 VALUES (:cluster_id, :node, :device, :state, :at, NULL, :model, :memory_bytes, :message)
@@ -121,6 +123,11 @@ def report(transaction: Transaction, cluster_id: str, faults: Iterable[GpuFault]
 def reported(transaction: Transaction, cluster_id: str) -> list[tuple[str, int, str]]:
     """Node, GPU and words of everything that GPUs now say is wrong with them."""
     return [(row[0], row[1], row[2]) for row in transaction.all(REPORTED, {"cluster_id": cluster_id})]
+
+
+def reported_of(transaction: Transaction, cluster_id: str, nodes: Collection[str]) -> dict[str, str]:
+    """What GPUs of these nodes now say is wrong with them; one word for each node that has one."""
+    return {row[0]: row[2] for row in by_keys(transaction, REPORTED_OF, nodes, {"cluster_id": cluster_id})}
 
 
 def leave(transaction: Transaction, cluster_id: str, nodes: Iterable[str], at: int) -> None:

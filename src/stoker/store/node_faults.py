@@ -30,7 +30,7 @@ def telling(
 
 def faults(transaction: Transaction, cluster_id: str, names: Collection[str]) -> dict[str, str]:
     """What is wrong with each of these nodes: nothing, if that is empty."""
-    said = {node: message for node, _, message in gpu_spans.reported(transaction, cluster_id)}
+    said = gpu_spans.reported_of(transaction, cluster_id, names)
     known = nodes.named(transaction, cluster_id, names)
     return {name: (_fault(known[name]) if name in known else "") or said.get(name, "") for name in names}
 
