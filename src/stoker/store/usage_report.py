@@ -168,10 +168,13 @@ def _shares(query: UsageQuery) -> str:
 
 
 def _whose(query: UsageQuery) -> str:
-    clusters = f"cluster_id IN ({_names('cluster', query.cluster_ids)})"
+    clusters = _names("cluster", query.cluster_ids)
     if query.workspace_ids is None:
-        return clusters
-    return f"workspace_id IN ({_names('workspace', query.workspace_ids)}) AND {clusters}"
+        return f"cluster_id IN ({clusters})"
+    workspaces = _names("workspace", query.workspace_ids)
+    return (
+        f"workspace_id IN ({workspaces}) AND cluster_id || '' IN ({clusters})"  # so that the workspace's index is used
+    )
 
 
 def _params(query: UsageQuery) -> Params:

@@ -185,6 +185,19 @@ def test_a_row_is_what_its_own_had(filled: Filled, by: str, field: str) -> None:
     assert found == {name: value for name, value in wanted.items() if value}
 
 
+def test_values_of_a_label_are_those_of_the_labels_hours(filled: Filled) -> None:
+    sql = """
+        SELECT value, CAST(SUM(allocated) AS BIGINT)
+        FROM dimension_hour
+        WHERE kind = 'label' AND key = 'team'
+        GROUP BY value
+    """
+    told = dict(filled.lab.run(filled.lab.installation.store.read(lambda tx: tx.all(sql))))
+    found = {item["name"]: amount(item["allocatedGpuHours"]) for item in filled.report("label", 0, HOURS)["items"]}
+    assert found.pop("") > 0
+    assert found == told
+
+
 def test_rows_are_sorted_as_asked_and_pages_neither_overlap_nor_miss(filled: Filled) -> None:
     for sort in ("allocated", "busy", "idle"):
         for order in ("asc", "desc"):
