@@ -41,6 +41,11 @@ PLACE = {"name": "{new}", "projectId": "{project}", "clusterId": "{uuid}"}
 SHELL = {"image": "python:3.11", "compute": {"cpuCoreRequest": 1, "cpuMemoryRequest": "1Gi"}}
 SCRIPT = {**SHELL, "command": "true"}
 SERVE = {**SCRIPT, "servingPort": {"container": 8080}}
+MANIFEST = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "spec": {"template": {"spec": {"containers": [{"image": "python:3.11", "command": ["true"]}]}}},
+}
 
 
 class Row(Struct, frozen=True):
@@ -191,6 +196,10 @@ ROWS = [
     Row("POST", f"{RUNAI}/workspaces/{{stopped}}/resume", KEEPER, 202),
     Row("POST", f"{RUNAI}/batch", SIGNED_IN, 200, {"ids": ["{workload}"], "action": "suspend"}),  # says it of each
     Row("POST", f"{V1}/workloads/{{workload}}/suspend", KEEPER, 204),
+    Row("POST", "/api/v2/workloads", MEMBER, 202, {"metadata": PLACE, "manifest": MANIFEST}),
+    Row("GET", "/api/v2/workloads/{workload}", VIEWER, 200),
+    Row("PUT", "/api/v2/workloads/{workload}", KEEPER, 202, {"metadata": {"priority": "high"}}),
+    Row("DELETE", "/api/v2/workloads/{workload}", KEEPER, 202),
     Row("GET", "/api/v1/org-unit/projects", SIGNED_IN, 200),
     Row("GET", "/api/v1/org-unit/projects/count", SIGNED_IN, 200),
     Row("GET", "/api/v1/org-unit/projects/{project}", VIEWER, 200),

@@ -50,6 +50,8 @@ NOT_GUESSED = {
     # Nor a spec with nothing in it that has no counterpart here; the last of these is never served.
     *(f"/api/v1/workloads/{kind}" for kind in ("workspaces", "trainings", "distributed", "inferences")),
     "/api/v1/workloads/distributed-inferences",
+    # Nor a manifest.
+    "/api/v2/workloads",
     # Nothing runs here, so there are no pods, and nobody has looked at who holds what.
     "/api/v1/gpu-aggregation/snapshots/latest",
     f"{SAFE}/{{name}}/pods/{{podId}}/logs",
@@ -142,6 +144,8 @@ class Target:
                 return {"workloadId": self.new_workload()}
             case ["api", "v1", "workloads", "{workloadType}", "{workloadId}", *rest]:
                 return {"workloadType": "workspaces", "workloadId": self.new_workload(stopped=rest == ["resume"])}
+            case ["api", "v2", "workloads", "{workloadId}"]:
+                return {"workloadId": self.new_workload()}
             case ["api", "workloads", "{uid}", *_]:
                 return {"uid": self.new_workload()}
             case ["api", "v1", "workloads", "{workloadId}", *_]:

@@ -22,7 +22,7 @@ from stoker.api.native import (
 )
 from stoker.api.native import usage as native_usage
 from stoker.api.native import workloads as native_workloads
-from stoker.api.runai import actions, events, organisation, places, properties, submit, telemetry, token
+from stoker.api.runai import actions, events, organisation, places, properties, submit, telemetry, token, v2
 from stoker.api.runai import metrics as runai_metrics
 from stoker.api.runai import pods as runai_pods
 from stoker.api.runai import workloads as runai_workloads
@@ -54,6 +54,7 @@ ENDPOINTS: list[Endpoint] = endpoints_of(
         installation,
         token,
         submit,
+        v2,
         actions,
         events,
         runai_pods,

@@ -51,6 +51,7 @@ WORDS = {
 }
 """What Run:ai's clients see, and then what the management API and the monitoring API say of the same."""
 SAFE_PRIORITIES = {80: 0, 125: 1, 150: 2}
+V2 = "/api/v2/workloads"
 USAGE = "/api/v1/gpu-aggregation/workloads/hourly-stats"
 EVER = "start_time=2000-01-01T00:00:00Z&end_time=2100-01-01T00:00:00Z&page_size=1000"
 GPUS = 512
@@ -81,6 +82,15 @@ def make_a_clone(lab: RunaiLab, kind: str, gpus: int) -> str:
     answer = lab.post(f"{SAFE}/clone", as_="member", json={"workloadIds": [source]})
     assert answer.status_code == 204, answer.text
     return lab.uid(answer.headers["X-Workload-Ids"])
+
+
+def make_by_manifest(lab: RunaiLab, kind: str, gpus: int) -> str:
+    """As the manifest of another, which makes the same again."""
+    source = lab.get(f"{V2}/{make_by_safe(lab, kind, gpus)}", as_="member").json()["workload"]
+    body = {"metadata": {"name": lab.name("made"), **place(lab)}, "manifest": source["rawManifest"]}
+    answer = lab.post(V2, as_="member", json=body)
+    assert answer.status_code == 202, answer.text
+    return answer.json()["metadata"]["id"]
 
 
 def made(lab: RunaiLab, way: Callable[[RunaiLab, str, int], str], kind: str, gpus: int) -> str:
@@ -248,7 +258,7 @@ def test_made_in_any_family_a_workload_is_the_same_in_all(fleet: RunaiLab) -> No
 
     @settings(max_examples=20, suppress_health_check=list(HealthCheck))
     @given(
-        st.sampled_from((make_by_safe, make_by_runai, make_a_clone)),
+        st.sampled_from((make_by_safe, make_by_runai, make_by_manifest, make_a_clone)),
         st.sampled_from(("Job", "PyTorchJob", "Deployment", "StatefulSet", "Authoring")),
         st.integers(0, 2),
         st.lists(st.sampled_from(["place", "up", *HAPPENS, *ASKED]), max_size=7),

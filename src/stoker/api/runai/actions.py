@@ -10,7 +10,7 @@ from stoker.api.bodies import Body
 from stoker.api.endpoint import Call, endpoint
 from stoker.api.families import RUNAI, STATUS
 from stoker.api.params import NoParams, Params
-from stoker.api.runai.submit import AnySubmitted, submitted
+from stoker.api.runai.submit import AnySubmitted, home_of, submitted
 from stoker.api.runai.words import TYPES
 from stoker.domain.errors import ErrorCode, StokerError, not_found
 from stoker.domain.names import new_uuid
@@ -62,13 +62,7 @@ class ActionAnswer(Struct, frozen=True):
 async def read_submission(call: Call[TypedPath]) -> AnySubmitted:
     """A workload as it was submitted, with where it stands."""
     workload = await _found(call)
-    try:
-        workspace = await call.services.workspaces.numbered(call.actor, str(workload.workspace_id))
-    except StokerError as error:
-        if error.code is not ErrorCode.NOT_FOUND:
-            raise
-        workspace = None
-    return submitted(workload, workspace)
+    return submitted(workload, await home_of(call, workload))
 
 
 @endpoint("DELETE", BY_TYPE, family=RUNAI, action=Action.WORKLOAD_DELETE, params=TypedPath, status=202)

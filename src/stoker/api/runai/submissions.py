@@ -54,7 +54,7 @@ def new_workload(name: str, workspace: str, spec: AnySpec) -> NewWorkload:
     _refuse(spec, REFUSED, "spec")
     if spec.category and spec.category.casefold() != CATEGORY[kind].casefold():
         raise bad_request("spec.category", f"a workload of this type is of the category {CATEGORY[kind]}.")
-    priority = _priority(spec.priority_class, kind)
+    priority = priority_of(spec.priority_class, kind)
     batch = spec if isinstance(spec, BatchSpec) else None
     return NewWorkload(
         name=name,
@@ -167,11 +167,12 @@ def _refuse(given: Struct, names: Iterable[str], path: str) -> None:
             raise bad_request(f"{path}.{wire[name]}", SERVED_AS_NOTHING)
 
 
-def _priority(asked: str | None, kind: Kind) -> int:
+def priority_of(asked: str | None, kind: Kind, field: str = "spec.priorityClass") -> int:
+    """The number of a priority, or of the one that such a workload has when nobody says."""
     name = asked or DEFAULT_PRIORITY[CATEGORY[kind]]
     known = PRIORITIES | OLD_PRIORITIES
     if name not in known:
-        raise bad_request("spec.priorityClass", f'there is no "{name}". Use {", ".join(PRIORITIES)}.')
+        raise bad_request(field, f'there is no "{name}". Use {", ".join(PRIORITIES)}.')
     return known[name]
 
 

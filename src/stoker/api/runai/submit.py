@@ -1,13 +1,13 @@
 """Submissions: workspaces, trainings, distributed trainings and inferences, each one of our kinds of workloads."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from msgspec import Meta, Struct
 
 from stoker.api.bodies import Body
 from stoker.api.endpoint import Call, endpoint
 from stoker.api.families import RUNAI
-from stoker.api.params import NoParams
+from stoker.api.params import NoParams, Params
 from stoker.api.runai.specs import AnySpec, DistributedSpec, InferenceSpec, TrainingSpec, WorkspaceSpec
 from stoker.api.runai.submissions import in_our_words, new_workload, spec_of
 from stoker.api.runai.words import moment
@@ -19,6 +19,7 @@ from stoker.domain.permissions import Action
 from stoker.domain.workload import Phase, Workload
 
 Id = Annotated[str, Meta(min_length=1, max_length=100)]
+Asked = TypeVar("Asked", bound=Params)
 ERRORS = (ErrorCode.NEVER_FITS, ErrorCode.NOT_FOUND)
 
 
@@ -175,8 +176,6 @@ async def create_distributed_inference(call: Call[NoParams]) -> Submitted:
 
 def submitted(workload: Workload, workspace: Workspace | None) -> AnySubmitted:
     """A workload as a submission is answered, and as it is read back."""
-    gone = workload.deleted_at is not None
-    stopped = workload.phase is Phase.STOPPED or workload.then is Phase.STOPPED
     shown: dict[str, Any] = {
         "name": workload.name,
         "requested_name": workload.name,
@@ -187,7 +186,7 @@ def submitted(workload: Workload, workspace: Workspace | None) -> AnySubmitted:
         "created_by": workload.user_name,
         "created_at": rfc3339(workload.submitted_at),
         "deleted_at": moment(workload.deleted_at),
-        "desired_phase": "Deleted" if gone else "Stopped" if stopped else "Running",
+        "desired_phase": desired_phase(workload),
         "actual_phase": str(workload.phase),
     }
     match spec_of(workload):
@@ -201,14 +200,36 @@ def submitted(workload: Workload, workspace: Workspace | None) -> AnySubmitted:
             return SubmittedInference(**shown, spec=spec)
 
 
+def desired_phase(workload: Workload) -> str:
+    if workload.deleted_at is not None:
+        return "Deleted"
+    return "Stopped" if workload.phase is Phase.STOPPED or workload.then is Phase.STOPPED else "Running"
+
+
+async def home_of(call: Call[Asked], workload: Workload) -> Workspace | None:
+    """The workspace of a workload, if it is still there."""
+    try:
+        return await call.services.workspaces.numbered(call.actor, str(workload.workspace_id))
+    except StokerError as error:
+        if error.code is not ErrorCode.NOT_FOUND:
+            raise
+    return None
+
+
+async def workspace_of(call: Call[NoParams], project_id: str, cluster_id: str | None, field: str) -> Workspace:
+    """The workspace that is meant, in the cluster that is meant."""
+    workspace = await call.services.workspaces.numbered(call.actor, project_id)
+    if cluster_id is not None and cluster_id not in {workspace.cluster_id, workspace.cluster}:
+        where = f'project "{workspace.name}" is in cluster {workspace.cluster_id} ("{workspace.cluster}").'
+        raise bad_request(field, where)
+    return workspace
+
+
 async def _submitted(call: Call[NoParams], spec: AnySpec) -> AnySubmitted:
     body: Submission = call.body
     if body.template_id:
         raise bad_request("templateId", "there are no templates here. Send the spec itself.")
-    workspace = await call.services.workspaces.numbered(call.actor, body.project_id)
-    if body.cluster_id not in {workspace.cluster_id, workspace.cluster}:
-        where = f'project "{workspace.name}" is in cluster {workspace.cluster_id} ("{workspace.cluster}").'
-        raise bad_request("clusterId", where)
+    workspace = await workspace_of(call, body.project_id, body.cluster_id, "clusterId")
     try:
         made = await call.services.workloads.create(
             call.actor, new_workload(body.name, workspace.name, spec), call.once

@@ -11,6 +11,29 @@ from runai.models.get_nodepools200_response import GetNodepools200Response
 from runai.models.get_projects200_response import GetProjects200Response
 
 
+def as_manifest(client: Client) -> dict[str, tuple[Any, Any]]:
+    """A workload that is submitted, read, changed and deleted as a manifest."""
+    work = client.runai.workloads.workloads_v2
+    container = {"image": "python:3.11", "command": ["sleep", "600"]}
+    manifest = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "spec": {"template": {"spec": {"containers": [container]}}},
+    }
+    sent = {"metadata": {"name": "manifest", **GIVEN["place"]}, "manifest": manifest}
+    made = client.call(work.create_workload_v2, models.WorkloadV2CreateRequest.model_validate(sent))
+    ref = made["metadata"]["id"]
+    bodies = {
+        "manifest": (models.WorkloadV2, made),
+        "read as a manifest": (models.WorkloadV2GetResponse, client.call(work.get_workload_v2_by_id, ref)),
+    }
+    if hasattr(work, "update_workload_v2"):  # 1.223 cannot
+        change = models.WorkloadV2UpdateRequest.model_validate({"metadata": {"priority": "medium"}})
+        bodies["manifest"] = (models.WorkloadV2, client.call(work.update_workload_v2, ref, change))
+    client.call(work.delete_workload_v2, ref)
+    return bodies
+
+
 def main() -> None:
     client = Client(GIVEN["kind"])
     organisation, work = client.runai.organizations, client.runai.workloads
@@ -62,6 +85,7 @@ def main() -> None:
             client.call(work.inferences.get_inference_workload_metrics, serving, metric_type=inferred, **asked),
         ),
     }
+    bodies |= as_manifest(client)
     for model, answer in bodies.values():
         model.model_validate(answer)
     clusters = client.call(organisation.clusters.get_clusters)
@@ -79,6 +103,7 @@ def main() -> None:
                 "names": all(each["workloadName"] for each in bodies["all pods"][1]["pods"]),
                 "pod metrics": len({each["type"] for each in bodies["pod metrics"][1]["measurements"]}),
                 "inference metrics": [each["type"] for each in bodies["inference metrics"][1]["measurements"]],
+                "manifest": bodies["manifest"][1]["metadata"]["priority"],
                 "nodes": len(bodies["nodes"][1]["nodes"]),
             }
         )
