@@ -1,6 +1,6 @@
 """A list over very many workloads, as the vendor's client sends it, through the whole API on both databases.
 
-`BENCH_WORKLOADS` says how many there are, a million if nothing is said. They are what a year would have left behind:
+`STOKER_BENCH_ROWS` says how many there are, a million if nothing is said. They are what a year would have left behind:
 most have ended, a few thousand run, some wait.
 """
 
@@ -24,8 +24,8 @@ from bench.start import judged
 from stoker.domain.clock import rfc3339
 from stoker.store import clusters
 
-NUMBER = int(os.environ.get("BENCH_WORKLOADS", "1000000"))
-TURNS = int(os.environ.get("BENCH_TURNS", "40"))
+NUMBER = int(os.environ.get("STOKER_BENCH_ROWS", "1_000_000"))
+TURNS = int(os.environ.get("STOKER_BENCH_TURNS", "40"))
 WORKSPACES = 60
 DAY_MS = 86_400_000
 YEAR_MS = 365 * DAY_MS
@@ -157,8 +157,8 @@ def sqlite() -> Iterator[str]:
 
 
 def postgres() -> Iterator[str]:
-    """the same on PostgreSQL"""
-    server = PostgresServer(fsync=False)
+    """the same on PostgreSQL with 512 MB of shared buffers"""
+    server = PostgresServer(fsync=False, shared_buffers="512MB")
     try:
         server.start()
         with server.database() as url:

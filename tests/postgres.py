@@ -56,7 +56,7 @@ def _free_port() -> int:
 class PostgresServer:
     """One server with a folder of its own, on TCP at 127.0.0.1 and on a socket in that folder."""
 
-    def __init__(self, *, fsync: bool = True) -> None:
+    def __init__(self, *, fsync: bool = True, shared_buffers: str = "32MB") -> None:
         sweep()
         self.root = Path(tempfile.mkdtemp(prefix=PREFIX))
         self._owned = os.open(self.root / "owner.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -64,7 +64,7 @@ class PostgresServer:
         self.data = self.root / "data"
         self.log = self.root / "log"
         self.port = _free_port()
-        self._settings = ["-c", f"fsync={'on' if fsync else 'off'}"]
+        self._settings = ["-c", f"fsync={'on' if fsync else 'off'}", "-c", f"shared_buffers={shared_buffers}"]
         self._process: subprocess.Popen[bytes] | None = None
         self._programs = binaries()
         self._initialise()
@@ -104,7 +104,7 @@ class PostgresServer:
                 [
                     *(self._programs / "postgres", "-D", self.data, "-p", str(self.port)),
                     *("-c", "listen_addresses=127.0.0.1", "-c", f"unix_socket_directories={self.root}"),
-                    *("-c", "shared_buffers=32MB", "-c", "max_connections=200", *self._settings),
+                    *("-c", "max_connections=200", *self._settings),
                 ],
                 stdout=log,
                 stderr=log,

@@ -35,7 +35,8 @@ COLUMN = re.compile(r"workload\.(\w+)")
 BY_USE = frozenset({Field.ALLOCATED, Field.IDLE, Field.IDLE_WHOLE})
 AS_THEY_ARE = frozenset({Field.KIND, Field.PHASE, Field.CLUSTER, Field.USER, Field.POOLS, Field.PRIORITY})
 """Fields whose values are those of their columns."""
-IN_TIME = ("phase", "kind", "workspace_id")
+USED = "SELECT 1 FROM workload_use WHERE workload_uid = workload.uid"
+IN_TIME = ("phase", "kind", "workspace_id", "user_id")
 """Columns with an index in which the workloads of one value are in the order of creation."""
 NULLABLE = frozenset({Field.STARTED, Field.ENDED, Field.DELETED})
 
@@ -91,11 +92,12 @@ class Pages:
                 Part("workload", f"{condition} AND {goes_on}", time.now, "", f"{time.began} {self._back}, {uid}"),
             ]
         elif sort in NULLABLE:
-            nulls = "NULLS LAST" if self._descending else "NULLS FIRST"  # as indexes have them; there are none
+            empty = "LAST" if self._descending else "FIRST"  # as an index has it
+            order = f"{key} {self._way} NULLS {empty}, {uid}"
             known = " AND ".join((f"{key} IS NOT NULL", *_implied(asked, sort)))
             parts = [
-                Part("workload", f"{condition} AND {known}", key, "", f"{key} {self._way} {nulls}, {uid}"),
-                Part("workload", f"{condition} AND {key} IS NULL", key, "", uid),
+                Part("workload", f"{condition} AND {known}", key, "", order),
+                Part("workload", f"{condition} AND {key} IS NULL", key, "", order),
             ]
         else:
             condition = " AND ".join((condition, *_implied(asked, sort)))
@@ -119,9 +121,9 @@ class Pages:
 
     def _by_use(self, asked: Asked, sort: Field, offset: int, limit: int) -> list[str]:
         """Most hold nothing: they are one group, by time, and those that hold something are the other."""
-        key = self._key(sort)
-        without = structs.replace(asked, others=(*asked.others, Clause(f"{key} = 0")))
-        using = structs.replace(asked, others=(*asked.others, Clause(f"{key} > 0", narrow=True)))
+        held = USED if sort is Field.ALLOCATED else f"{USED} AND idle_milli > 0"
+        without = structs.replace(asked, others=(*asked.others, Clause(f"NOT EXISTS ({held})")))
+        using = structs.replace(asked, others=(*asked.others, Clause(f"EXISTS ({held})", narrow=True)))
         holders = Source(HOLDERS, f"{HELD} AND {asked.base}")
         groups: list[tuple[Asked, Callable[[int, int], list[str]]]] = [
             (without, lambda first, most: self._walk(without, Field.CREATED, first, most)),

@@ -9,7 +9,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from stoker.domain.errors import ErrorCode, StokerError, bad_request
 
-OLDEST = 13
+OLDEST = 14
 
 
 class Place(Struct, frozen=True):

@@ -66,7 +66,7 @@ def test_what_keeps_a_connection_from_being_made_is_said(reason: str, sentence: 
 
 
 def test_an_old_server_is_refused() -> None:
-    refused = PLACE.unfit(120_017, "UTF8")
+    refused = PLACE.unfit(130_017, "UTF8")
     assert refused is not None
-    assert "has version 12; Stoker needs 13 or newer" in refused.message
-    assert PLACE.unfit(130_000, "UTF8") is None
+    assert "has version 13; Stoker needs 14 or newer" in refused.message
+    assert PLACE.unfit(140_000, "UTF8") is None

@@ -1,0 +1,2 @@
+-- Priorities are walked value by value, in the order of creation.
+DROP INDEX workload_by_priority;
