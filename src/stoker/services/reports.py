@@ -168,7 +168,7 @@ class Reports:
 def _by(asked: Asked) -> UsageBy:
     by = asked.by or (UsageBy.LABEL if asked.label else UsageBy.WORKSPACE)
     if by is UsageBy.LABEL and not asked.label:
-        raise bad_request("label", "it is needed by label. Use the key of a label, for example team.")
+        raise bad_request("label", "a report by label needs one. Use the key of a label, for example team.")
     if asked.label and by is not UsageBy.LABEL:
         raise bad_request("label", f"it is not for a report by {by}. Use by=label, or leave it out.")
     return by
