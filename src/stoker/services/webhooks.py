@@ -156,9 +156,7 @@ class Webhooks:
         """Send an event that says nothing; it takes the way of all others."""
 
         def change(transaction: Transaction) -> Delivery:
-            found = _visible(transaction, actor, webhook_id, Action.WEBHOOK_TEST)
-            if not found.enabled:
-                raise StokerError(ErrorCode.STATE_FORBIDS, "The webhook is disabled. Enable it first.")
+            found = _enabled(transaction, actor, webhook_id)
             now = self._context.clock.now()
             event = told(event_id(new_uuid(self._context.randomness)), EventType.TEST, now, None, TestNews(found.id))
             record(self._context, transaction, actor, Action.WEBHOOK_TEST, webhook_id)
@@ -181,9 +179,7 @@ class Webhooks:
         """Send an event again, from the first try on."""
 
         def change(transaction: Transaction) -> Delivery:
-            found = _visible(transaction, actor, webhook_id, Action.WEBHOOK_TEST)
-            if not found.enabled:
-                raise StokerError(ErrorCode.STATE_FORBIDS, "The webhook is disabled. Enable it first.")
+            _enabled(transaction, actor, webhook_id)
             again = outbox.send_again(transaction, webhook_id, number)
             if again is None:
                 raise not_found("delivery", str(number))
@@ -215,6 +211,14 @@ def _visible(transaction: Transaction, actor: Actor, webhook_id: str, action: Ac
     if found is None or not (actor.admin or found.workspace_id in actor.memberships):
         raise not_found("webhook", webhook_id)
     authorise(actor, action, Target(workspace_id=found.workspace_id))
+    return found
+
+
+def _enabled(transaction: Transaction, actor: Actor, webhook_id: str) -> Webhook:
+    """The webhook, if the caller may have something sent to it now."""
+    found = _visible(transaction, actor, webhook_id, Action.WEBHOOK_TEST)
+    if not found.enabled:
+        raise StokerError(ErrorCode.STATE_FORBIDS, "The webhook is disabled. Enable it first.")
     return found
 
 

@@ -194,7 +194,7 @@ def test_a_report_and_a_warning_are_told_to_webhooks_with_a_threshold_of_the_wor
 
 @contextlib.asynccontextmanager
 async def sampled(lab: ControllerLab, source: Source) -> AsyncIterator[None]:
-    sampler = Sampler(lab.store, source, CLUSTER, lab.clock, lab.news, 0.1, 1.0)
+    sampler = Sampler(lab.store, source, CLUSTER, lab.clock, lab.news, 0.5, 1.0)
     async with lab.at_work():
         task = asyncio.create_task(sampler.run())
         try:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.conftest import LoopRun
-from tests.engine.webhooks.receiver import Receiver, status
+from tests.engine.webhooks.receiver import HANG, Receiver, status
 
 from stoker.controller.post import Answer, Post
 
@@ -103,6 +103,16 @@ def test_a_receiver_that_cannot_be_reached_or_found_is_said_to_be(loop_run: Loop
         assert answer.error == "Its name could not be looked up: Name or service not known."
         answer = await send(Post(Names(["127.0.0.1"]).resolve, private=True), "http://hooks.example.com:1/")
         assert answer.error.startswith("It could not be reached: ")
+
+    loop_run(play())
+
+
+def test_a_receiver_that_says_nothing_is_waited_for_only_so_long(loop_run: LoopRun) -> None:
+    async def play() -> None:
+        async with Receiver.listening() as receiver:
+            receiver.answers = [HANG]
+            post = Post(Names(["127.0.0.1"]).resolve, private=True, limit_seconds=0.2)
+            assert await send(post, receiver.url) == Answer(None, "It did not answer within 0.2 s.")
 
     loop_run(play())
 

@@ -24,22 +24,23 @@ def test_a_name_that_stands_for_nothing_is_an_error_of_the_system(host: str) -> 
 
 
 def test_only_so_many_wait_for_silent_servers_and_nobody_has_to() -> None:
-    answered = threading.Event()
+    answered, begun = threading.Event(), []
 
     def look_up(host: str, port: int, **_: Any) -> list[tuple[Any, ...]]:
+        begun.append(host)
         answered.wait(20)
         return []
 
     async def play() -> None:
         names = Names(look_up)
-        before = threading.active_count()
         async with asyncio.TaskGroup() as group:
             waiting = [group.create_task(names.resolve("hooks.example.com", 443)) for _ in range(2 * AT_ONCE)]
-            await asyncio.sleep(0)
+            while len(begun) < AT_ONCE:
+                await asyncio.sleep(0.001)
             for each in waiting[:AT_ONCE]:
                 each.cancel()  # they have waited long enough, but their threads have not ended
             await asyncio.sleep(0)
-            assert threading.active_count() == before + AT_ONCE
+            assert len(begun) == AT_ONCE
             answered.set()
         assert [each.result() for each in waiting[AT_ONCE:]] == [[]] * AT_ONCE
 
