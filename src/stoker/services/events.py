@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from stoker.domain.permissions import Action, Actor
 from stoker.services.context import Context, authorise
-from stoker.services.workloads import visible
+from stoker.services.visible import visible
 from stoker.store import changes, workspaces
 from stoker.store.base import Transaction
 from stoker.store.changes import ChangeRow

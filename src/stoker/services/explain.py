@@ -12,7 +12,7 @@ from stoker.scheduler.reasons import Resource
 from stoker.scheduler.view import snapshot
 from stoker.services.context import Context
 from stoker.services.submission import URGENT
-from stoker.services.workloads import visible
+from stoker.services.visible import visible
 from stoker.store.base import Transaction
 from stoker.store.under_way import read_cluster
 

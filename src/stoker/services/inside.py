@@ -8,7 +8,7 @@ from stoker.domain.reach import Reach, Terminal
 from stoker.domain.workload import Kind, Pod, Service, Workload
 from stoker.services.context import Context, authorise, record
 from stoker.services.submission import check_trust
-from stoker.services.workloads import visible
+from stoker.services.visible import visible
 from stoker.store import nodes, pods
 from stoker.store.base import Transaction
 

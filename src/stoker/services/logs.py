@@ -13,7 +13,7 @@ from stoker.domain.reach import Reach
 from stoker.domain.workload import Pod, Workload
 from stoker.services.context import Context
 from stoker.services.log_reader import LogQuery, LogReader
-from stoker.services.workloads import visible
+from stoker.services.visible import visible
 from stoker.store import pods
 from stoker.store.base import Transaction
 from stoker.store.log_chunks import Line

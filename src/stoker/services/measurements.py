@@ -14,7 +14,7 @@ from stoker.domain.training import Canonical
 from stoker.services.context import Context
 from stoker.services.monitoring import watched
 from stoker.services.training import Training
-from stoker.services.workloads import visible
+from stoker.services.visible import visible
 from stoker.store import monitoring
 from stoker.store.base import Transaction
 

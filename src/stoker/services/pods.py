@@ -5,7 +5,7 @@ from msgspec import Struct, structs
 from stoker.domain.listing import PodQuery, Window
 from stoker.domain.permissions import Action, Actor
 from stoker.services.context import Context, authorise
-from stoker.services.workloads import visible
+from stoker.services.visible import visible
 from stoker.store import nodes, pod_list
 from stoker.store.base import Transaction
 from stoker.store.pod_list import PodEntry

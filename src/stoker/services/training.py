@@ -14,7 +14,7 @@ from stoker.domain.series import Point
 from stoker.domain.training import Measured, TrainingPoint
 from stoker.domain.workload import Workload
 from stoker.services.context import Context, authorise
-from stoker.services.workloads import visible
+from stoker.services.visible import visible
 from stoker.store import pods, training, workload_list
 from stoker.store.base import Transaction
 from stoker.store.training import Batch

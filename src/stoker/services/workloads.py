@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct, structs
 
 from stoker.domain.errors import ErrorCode, StokerError, not_found
-from stoker.domain.identity import Quota, Workspace
+from stoker.domain.identity import Quota
 from stoker.domain.lifecycle import (
     Change,
     DeleteAsked,
@@ -21,11 +21,11 @@ from stoker.domain.lifecycle import (
     transition,
 )
 from stoker.domain.listing import Listing, Window, WorkloadQuery
-from stoker.domain.names import check_slug, ordered_uuid
 from stoker.domain.permissions import Action, Actor, Target
 from stoker.domain.workload import Condition, ConditionType, Phase, Pod, Spec, Workload
 from stoker.scheduler import on_borrowed_room
 from stoker.scheduler.view import snapshot
+from stoker.services.acceptance import LESS_URGENT, Acceptance, engine_of
 from stoker.services.capacities import Capacities
 from stoker.services.context import Context, authorise, record
 from stoker.services.once import Once, only_once
@@ -38,17 +38,13 @@ from stoker.services.submission import (
     check_spec,
     check_start,
     check_trust,
-    with_nodes,
 )
+from stoker.services.visible import visible
 from stoker.store import clusters, pods, workload_list, workloads, workspaces
 from stoker.store.base import Transaction
 from stoker.store.under_way import read_cluster
 from stoker.store.workload_list import Entry
 
-SLUG_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-SLUG_NAME = 45
-SLUG_TAIL = 5
-LESS_URGENT = "Ask for a lower priority, or ask a manager of the workspace to raise it."
 EDITED = {
     "priority": "priority",
     "preemptible": "whether it may be preempted",
@@ -93,12 +89,13 @@ class Workloads:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._capacities = Capacities()
+        self._acceptance = Acceptance(context, self._capacities)
 
     async def create(self, actor: Actor, new: NewWorkload, once: Once | None = None) -> Workload:
         """Accept a workload; it is queued when this returns."""
 
         def change(transaction: Transaction) -> Workload:
-            workload = self._accepted(transaction, actor, new)
+            workload = self._acceptance.of(transaction, actor, new)
             workloads.add(transaction, created(workload))
             record(self._context, transaction, actor, Action.WORKLOAD_CREATE, workload.slug)
             return workload
@@ -113,7 +110,7 @@ class Workloads:
 
         def query(transaction: Transaction) -> Verdict:
             try:
-                workload = self._accepted(transaction, actor, new)
+                workload = self._acceptance.of(transaction, actor, new)
             except StokerError as error:
                 if error.code is not ErrorCode.NEVER_FITS:
                     raise
@@ -216,7 +213,7 @@ class Workloads:
                 max_retry=source.max_retry,
                 origin_api=source.origin_api,
             )
-            workload = self._accepted(transaction, actor, copied)
+            workload = self._acceptance.of(transaction, actor, copied)
             workloads.add(transaction, created(workload))
             record(self._context, transaction, actor, Action.WORKLOAD_CREATE, workload.slug, f"clone of {source.slug}")
             return workload
@@ -271,7 +268,7 @@ class Workloads:
             workload = after
         if spec == workload.spec:
             return
-        engine = self._engine(transaction, workload.cluster_id)
+        engine = engine_of(transaction, workload.cluster_id)
         check_script(spec, workload.kind, engine)
         check_start(spec, engine)
         workspace = workspaces.get(transaction, workload.workspace_id)
@@ -295,71 +292,6 @@ class Workloads:
                 f'"{workload.slug}" stays preemptible: it runs on room that its workspace borrows beyond its quota.',
                 hint="Stop other workloads of the workspace first, or ask an admin for more quota.",
             )
-
-    def _accepted(self, transaction: Transaction, actor: Actor, new: NewWorkload) -> Workload:
-        """The workload as it would be queued, or the reason why not."""
-        check_slug(new.name, "displayName")
-        workspace = self._workspace(transaction, actor, new.workspace)
-        target = Target(workspace_id=workspace.id, owner_id=actor.user_id)
-        authorise(actor, Action.WORKLOAD_CREATE, target)
-        if new.priority >= URGENT:
-            authorise(actor, Action.WORKLOAD_URGE, target, LESS_URGENT)
-        spec = with_nodes(new.spec)
-        engine = self._engine(transaction, workspace.cluster_id)
-        check_script(spec, new.kind, engine)
-        check_start(spec, engine)
-        capacity = self._capacities.of(transaction, workspace.cluster_id)
-        check_spec(spec, capacity, Quota() if new.preemptible else workspace.quota)
-        check_trust(actor, capacity.nodes.values(), self._context.settings.local_trust)
-        for ref in spec.dependencies:
-            _depend(transaction, actor, ref)
-        now = self._context.clock.now()
-        return Workload(
-            uid=ordered_uuid(now, self._context.randomness),
-            slug=self._slug(transaction, new.name),
-            name=new.name,
-            description=new.description,
-            kind=new.kind,
-            cluster_id=workspace.cluster_id,
-            workspace_id=workspace.id,
-            namespace=workspace.namespace,
-            user_id=actor.user_id,
-            user_name=actor.name,
-            origin_api=new.origin_api,
-            spec=spec,
-            priority=new.priority,
-            preemptible=new.preemptible,
-            timeout_seconds=new.timeout_seconds,
-            max_retry=new.max_retry,
-            submitted_at=now,
-            phase_at=now,
-        )
-
-    def _workspace(self, transaction: Transaction, actor: Actor, name: str) -> Workspace:
-        if name:
-            found = workspaces.find(transaction, name)
-        else:
-            chosen = actor.default_workspace_id or next(iter(sorted(actor.memberships)), None)
-            found = workspaces.get(transaction, chosen) if chosen is not None else None
-        if found is None or not (actor.admin or found.id in actor.memberships):
-            raise not_found("workspace", name or "default")
-        return found
-
-    def _slug(self, transaction: Transaction, name: str) -> str:
-        """A name that nothing else has, and that stays legal when more is put behind it."""
-        while True:
-            letters = self._context.randomness(SLUG_TAIL * 4)
-            tail = "".join(
-                SLUG_LETTERS[int.from_bytes(letters[n * 4 : n * 4 + 4]) % len(SLUG_LETTERS)] for n in range(SLUG_TAIL)
-            )
-            slug = f"{name[:SLUG_NAME].rstrip('-')}-{tail}"
-            if not workloads.is_taken(transaction, slug):
-                return slug
-
-    def _engine(self, transaction: Transaction, cluster_id: str) -> str:
-        """What kind of engine a cluster has."""
-        cluster = clusters.find(transaction, cluster_id)
-        return cluster.engine if cluster else ""
 
     def _authorise(self, actor: Actor, action: Action, workload: Workload, hint: str = "") -> None:
         authorise(actor, action, Target(workspace_id=workload.workspace_id, owner_id=workload.user_id), hint)
@@ -401,25 +333,3 @@ def _unchangeable(workload: Workload) -> StokerError:
     else:
         message, hint = "is on its way out, and is not changed now.", "Try again when its pods have gone."
     return StokerError(ErrorCode.STATE_FORBIDS, f'"{workload.slug}" {message}', hint=hint)
-
-
-def _depend(transaction: Transaction, actor: Actor, ref: str) -> None:
-    """A dependency must be one that the caller may see."""
-    try:
-        visible(transaction, actor, ref)
-    except StokerError as error:
-        if error.code is not ErrorCode.NOT_FOUND:
-            raise
-        message = f'dependencies: there is no workload "{ref}", or you may not see it.'
-        raise StokerError(error.code, message, hint="Name it by its id.", field="dependencies") from error
-
-
-def visible(transaction: Transaction, actor: Actor, ref: str) -> Entry:
-    """The workload, if the caller may know of it; absent, deleted and hidden look the same."""
-    entry = workload_list.find(transaction, ref)
-    if entry is None or entry.workload.deleted_at is not None:
-        raise not_found("workload", ref)
-    if not actor.admin and entry.workload.workspace_id not in actor.memberships:
-        raise not_found("workload", ref)
-    authorise(actor, Action.WORKLOAD_READ, Target(workspace_id=entry.workload.workspace_id))
-    return entry

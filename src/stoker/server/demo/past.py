@@ -35,7 +35,7 @@ from stoker.server.demo.lives import Job, order_of, row_of
 from stoker.server.demo.pace import STEP_MS, submits, wish
 from stoker.server.demo.people import BY_WORKSPACE, World
 from stoker.server.demo.rooms import Rooms, Seat
-from stoker.services.workloads import SLUG_LETTERS, SLUG_TAIL
+from stoker.services.acceptance import SLUG_LETTERS, SLUG_TAIL
 
 ALL_DONE = "every pod exited with code 0"
 
