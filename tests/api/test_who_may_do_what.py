@@ -215,6 +215,7 @@ ROWS = [
     Row("GET", "/api/v1/node-pools/{pool}", SIGNED_IN, 200),
     Row("GET", "/api/v1/nodes", SIGNED_IN, 200),
     Row("GET", "/api/v1/nodes/count", SIGNED_IN, 200),
+    Row("GET", "/api/v1/nodes/telemetry?telemetryType=TOTAL_GPUS", SIGNED_IN, 200),
     Row("GET", "/api/v1/workload-types", SIGNED_IN, 200),
     Row("GET", "/api/v1/workload-types/{type}", SIGNED_IN, 200),
     Row("GET", "/api/v1/workload-categories", SIGNED_IN, 200),

@@ -22,7 +22,18 @@ from stoker.api.native import (
 )
 from stoker.api.native import usage as native_usage
 from stoker.api.native import workloads as native_workloads
-from stoker.api.runai import actions, events, organisation, places, properties, submit, telemetry, token, v2
+from stoker.api.runai import (
+    actions,
+    events,
+    node_telemetry,
+    organisation,
+    places,
+    properties,
+    submit,
+    telemetry,
+    token,
+    v2,
+)
 from stoker.api.runai import metrics as runai_metrics
 from stoker.api.runai import pods as runai_pods
 from stoker.api.runai import workloads as runai_workloads
@@ -64,6 +75,7 @@ ENDPOINTS: list[Endpoint] = endpoints_of(
         runai_workloads,
         runai_metrics,
         telemetry,
+        node_telemetry,
         pages,
     )
 )

@@ -23,6 +23,7 @@ from stoker.services.live import Live
 from stoker.services.logs import Logs
 from stoker.services.measurements import Measurements
 from stoker.services.monitoring import Monitoring
+from stoker.services.node_totals import NodeTotals
 from stoker.services.passwords import Passwords
 from stoker.services.pods import Pods
 from stoker.services.reports import Reports
@@ -60,6 +61,7 @@ class Services(Struct, frozen=True):
     explain: Explain
     monitoring: Monitoring
     live: Live
+    node_totals: NodeTotals
     summary: Summary
     totals: Totals
     training: Training
@@ -96,6 +98,7 @@ def build_services(context: Context, reach: Reach, series: Series, resolve: Reso
         explain=Explain(context),
         monitoring=Monitoring(context),
         live=live,
+        node_totals=NodeTotals(context, live),
         summary=Summary(context),
         totals=Totals(context),
         training=training,

@@ -81,6 +81,14 @@ class GpuNow(Struct, frozen=True):
     idle_since: int | None
 
 
+class NodeGpus(Struct, frozen=True, gc=False):
+    """The GPUs of one node together: their memory, what is used of it, and what is held of them and idle."""
+
+    memory_bytes: int = 0
+    used_bytes: int = 0
+    idle_milli: int = 0
+
+
 class IdleShare(Struct, frozen=True, gc=False):
     """What a workload holds of an idle GPU, and since when that has been idle in its hands, if that is known."""
 
@@ -177,6 +185,18 @@ class GpuGrid:
                 places = np.flatnonzero(mask[self._starts[number] : self._starts[number + 1]]).tolist()
                 found += _idle_shares(columns, places)
         return found
+
+    def by_node(self, idle_before: int) -> dict[tuple[str, str], NodeGpus]:
+        """By cluster and node; idle is what has been so since before this moment."""
+        sums: dict[tuple[str, str], tuple[int, int, int]] = {}
+        for cluster, each in zip(self._clusters, self._columns, strict=True):
+            since = each.idle_since or [None] * len(each.node)
+            columns = (each.node, each.memory_total_bytes, each.memory_used_bytes, each.allocated_milli, since)
+            for node, size, used, milli, at in zip(*columns, strict=True):
+                memory, taken, idle = sums.get((cluster.id, node), (0, 0, 0))
+                long = milli if at is not None and at < idle_before else 0
+                sums[cluster.id, node] = (memory + size, taken + (used or 0), idle + long)
+        return {key: NodeGpus(*amounts) for key, amounts in sums.items()}
 
     def _masks(self, query: GpuQuery) -> list[NDArray[np.bool_]]:
         masks: list[NDArray[np.bool_]] = []

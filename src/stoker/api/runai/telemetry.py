@@ -1,5 +1,6 @@
 """Workloads added up now. Every number is text here."""
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -104,7 +105,7 @@ async def read_runai_telemetry(call: Call[TelemetryParams]) -> Telemetry | Respo
     )
     sums, at = await call.services.summary.read(call.actor, query)
     answer = Telemetry(asked.telemetry_type, rfc3339(at), [_value(each) for each in sums])
-    return _csv(answer, groups) if wants_csv(call.request) else answer
+    return telemetry_csv(answer, [KEYS[each] for each in groups]) if wants_csv(call.request) else answer
 
 
 def _value(found: Sum) -> TelemetryValue:
@@ -116,8 +117,8 @@ def _group(group: Group) -> TelemetryGroup:
     return TelemetryGroup(KEYS[group.by], value, group.name or UNSET)
 
 
-def _csv(answer: Telemetry, groups: tuple[Grouping, ...]) -> Response:
-    keys = [KEYS[each] for each in groups]
+def telemetry_csv(answer: Telemetry, keys: Sequence[str]) -> Response:
+    """A line for each value, with its groups."""
     return csv_response(
         ("telemetryType", "timestamp", *keys, "value"),
         (

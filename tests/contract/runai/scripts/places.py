@@ -45,6 +45,10 @@ def main() -> None:
         "departments": (GetDepartments200Response, client.call(organisation.departments.get_departments)),
         "pools": (GetNodepools200Response, client.call(organisation.node_pools.get_nodepools)),
         "nodes": (models.Nodes, client.call(organisation.nodes.get_tenant_nodes)),
+        "node telemetry": (
+            models.TelemetryResponse,
+            client.call(organisation.nodes.get_node_telemetry, telemetry_type="TOTAL_GPUS", group_by=["Nodepool"]),
+        ),
         "types": (
             models.ListWorkloadTypes200Response,
             client.call(work.workload_properties.list_workload_types),
