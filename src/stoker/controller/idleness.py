@@ -9,18 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from stoker.domain.clock import Clock
 from stoker.domain.identity import Workspace
-from stoker.domain.idleness import (
-    REPORTED,
-    WARNED,
-    IdleAction,
-    IdlePolicy,
-    IdleSpan,
-    IdleStep,
-    after,
-    decide,
-    duration,
-    follow,
-)
+from stoker.domain.idleness import REPORTED, WARNED, IdleAction, IdlePolicy, IdleSpan, IdleStep, duration, look
 from stoker.domain.lifecycle import Change, Event, IdleNoted, StopAsked, transition
 from stoker.domain.workload import Phase, Workload
 from stoker.store import idle_watch, workloads, workspaces
@@ -61,11 +50,11 @@ class IdleWatch:
             if place is None or workload.phase not in USED or workload.running_since is None:
                 continue
             idle = self._is_idle(place.idle, used[workload.uid])
-            span = follow(before.get(workload.uid), workload.running_since, idle, at, self._period_ms)
+            known = before.get(workload.uid)
+            span, step = look(place.idle, known, workload.running_since, idle, at, self._period_ms)
             if span is None:
                 continue
-            step = decide(place.idle, span)
-            spans[workload.uid] = after(place.idle, span, step)
+            spans[workload.uid] = span
             if change := self._change(workload, place, span, step):
                 changes.append((workload, change))
         workloads.apply_all(transaction, changes)

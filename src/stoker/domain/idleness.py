@@ -54,8 +54,29 @@ class IdleSpan(Struct, frozen=True):
     grace_ms: int = 0
 
 
-def follow(span: IdleSpan | None, run: int, idle: bool | None, at: int, period_ms: int) -> IdleSpan | None:
-    """The span after another look; `idle` is None where not all GPUs have a reading, which says nothing."""
+def look(
+    policy: IdlePolicy, before: IdleSpan | None, run: int, idle: bool | None, at: int, period_ms: int
+) -> tuple[IdleSpan | None, IdleStep]:
+    """What a reading makes of a span, and what is done. `idle` is None where a GPU has no reading: then nothing is."""
+    if policy.action is IdleAction.OFF:
+        return None, IdleStep.NOTHING
+    span = _follow(before, run, idle, at, period_ms)
+    if span is None or idle is None:
+        return span, IdleStep.NOTHING
+    step = _decide(policy, span)
+    return _after(policy, span, step), step
+
+
+def duration(seconds: int) -> str:
+    """A while as people say it: 45 s, 30 min, 1 h 30 min."""
+    hours, minutes = seconds // 3600, seconds % 3600 // 60
+    if seconds < 120:
+        return f"{seconds} s"
+    return " ".join(f"{count} {unit}" for count, unit in ((hours, "h"), (minutes, "min")) if count)
+
+
+def _follow(span: IdleSpan | None, run: int, idle: bool | None, at: int, period_ms: int) -> IdleSpan | None:
+    """The span after another reading."""
     if idle is None:
         return span if span is not None and span.run == run else None
     if not idle:
@@ -67,9 +88,9 @@ def follow(span: IdleSpan | None, run: int, idle: bool | None, at: int, period_m
     return structs.replace(span, seen_at=at, idle_ms=span.idle_ms + seen)
 
 
-def decide(policy: IdlePolicy, span: IdleSpan | None) -> IdleStep:
+def _decide(policy: IdlePolicy, span: IdleSpan) -> IdleStep:
     """What the policy does about a span."""
-    if policy.action is IdleAction.OFF or span is None or span.idle_ms < policy.window_seconds * 1000:
+    if policy.action is IdleAction.OFF or span.idle_ms < policy.window_seconds * 1000:
         return IdleStep.NOTHING
     if span.told is not policy.action:
         return IdleStep.REPORT if policy.action is IdleAction.REPORT else IdleStep.WARN
@@ -79,16 +100,8 @@ def decide(policy: IdlePolicy, span: IdleSpan | None) -> IdleStep:
     return IdleStep.NOTHING
 
 
-def after(policy: IdlePolicy, span: IdleSpan, step: IdleStep) -> IdleSpan:
+def _after(policy: IdlePolicy, span: IdleSpan, step: IdleStep) -> IdleSpan:
     """The span once its owner was told."""
     if step not in {IdleStep.REPORT, IdleStep.WARN}:
         return span
     return structs.replace(span, told=policy.action, told_ms=span.idle_ms, grace_ms=policy.grace_seconds * 1000)
-
-
-def duration(seconds: int) -> str:
-    """A while as people say it: 45 s, 30 min, 1 h 30 min."""
-    hours, minutes = seconds // 3600, seconds % 3600 // 60
-    if seconds < 120:
-        return f"{seconds} s"
-    return " ".join(f"{count} {unit}" for count, unit in ((hours, "h"), (minutes, "min")) if count)

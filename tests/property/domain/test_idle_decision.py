@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from stoker.domain.idleness import IdleAction, IdlePolicy, IdleSpan, IdleStep, after, decide, duration, follow
+from stoker.domain import idleness
+from stoker.domain.idleness import IdleAction, IdlePolicy, IdleSpan, IdleStep, duration
 
 PERIOD_MS = 15_000
 
@@ -45,10 +46,7 @@ def told(story: list[Look]) -> list[tuple[IdleStep, IdleSpan | None]]:
     at, found = 1_790_000_000_000, []
     for look in story:
         at += look.passed_ms
-        off = look.policy.action is IdleAction.OFF
-        span = None if off else follow(span, look.run, look.idle, at, PERIOD_MS)  # who is not watched is forgotten
-        step = decide(look.policy, span)
-        span = span and after(look.policy, span, step)
+        span, step = idleness.look(look.policy, span, look.run, look.idle, at, PERIOD_MS)
         found.append((step, span))
     return found
 
@@ -87,8 +85,10 @@ def test_what_is_told_is_told_once_in_a_span(story: list[Look]) -> None:
 
 
 @given(stories())
-def test_a_policy_that_only_reports_or_warns_or_is_off_stops_nothing(story: list[Look]) -> None:
+def test_nothing_is_done_without_an_idle_reading_nor_more_than_the_policy_says(story: list[Look]) -> None:
     for look, (step, _) in zip(story, told(story), strict=True):
+        if not look.idle:
+            assert step is IdleStep.NOTHING
         match look.policy.action:
             case IdleAction.OFF:
                 assert step is IdleStep.NOTHING
