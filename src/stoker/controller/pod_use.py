@@ -29,5 +29,8 @@ class PodUseKeeper:
 
 def _encoded(uses: Sequence[PodUse]) -> dict[int, bytes]:
     return pod_samples.encode(
-        {use.pod_uid: {PodMetric.CPU_MILLI: use.cpu_milli, PodMetric.MEMORY_BYTES: use.memory_bytes} for use in uses}
+        {
+            use.pod_uid: {**use.said, PodMetric.CPU_MILLI: use.cpu_milli, PodMetric.MEMORY_BYTES: use.memory_bytes}
+            for use in uses
+        }
     )

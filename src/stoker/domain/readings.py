@@ -7,6 +7,8 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from stoker.domain.pod_samples import Values
+
 
 class Metric(StrEnum):
     """What is measured of a GPU: a fraction of one, bytes, watts, degrees Celsius."""
@@ -44,11 +46,12 @@ class Volume(Struct, frozen=True):
 
 
 class PodUse(Struct, frozen=True):
-    """What a pod takes of its node, whether it has GPUs or not."""
+    """What a pod takes of its node, whether it has GPUs or not. `said` is what else is known of it by the same way."""
 
     pod_uid: str
     cpu_milli: int
     memory_bytes: int
+    said: Values = {}
 
 
 class Readings(Struct, frozen=True):

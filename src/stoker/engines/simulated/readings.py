@@ -5,13 +5,14 @@ Temperature has inertia: it follows what a GPU does on average, rises over minut
 """
 
 from collections.abc import Sequence
+from itertools import islice
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
 from stoker.domain.readings import GpuFault, PodUse, Rdma, Readings, Volume
-from stoker.engines.simulated import devices
+from stoker.engines.simulated import devices, serving
 from stoker.engines.simulated.dice import mixed, noise
 from stoker.engines.simulated.faults import NODE, Fault, Faults
 from stoker.engines.simulated.load import DAY_SECONDS, Load, Loads
@@ -38,6 +39,7 @@ class Held(Struct, frozen=True):
     cpu_milli: int
     memory_bytes: int
     milli: int = 1000
+    serves: bool = False
 
     def runs(self, moment: int) -> bool:
         return self.begun_at <= moment and (self.ended_at is None or moment < self.ended_at)
@@ -185,15 +187,22 @@ class Sensors:
 
     def _pods(self, moment: int, held: Sequence[Held], utilization: Floats) -> tuple[PodUse, ...]:
         own = np.nan_to_num(utilization).tolist()
-        return tuple(
-            PodUse(
-                each.pod_uid,
-                int(each.cpu_milli * each.load.cpu * (0.4 + 0.6 * (own[each.rows[0]] if each.rows else 0.7))),
-                int(each.memory_bytes * min(0.9, 0.15 + each.load.memory * 0.6)),
+        speaking = {each.pod_uid for each in islice((each for each in held if each.serves), serving.MOST)}
+        uses = []
+        for each in held:
+            if not each.runs(moment):
+                continue
+            use = own[each.rows[0]] if each.rows else 0.7
+            said = each.pod_uid in speaking
+            uses.append(
+                PodUse(
+                    each.pod_uid,
+                    int(each.cpu_milli * each.load.cpu * (0.4 + 0.6 * use)),
+                    int(each.memory_bytes * min(0.9, 0.15 + each.load.memory * 0.6)),
+                    serving.served(each.pod_uid, each.begun_at, moment, self._speed, use) if said else {},
+                )
             )
-            for each in held
-            if each.runs(moment)
-        )
+        return tuple(uses)
 
 
 def volumes(moment: int) -> tuple[Volume, ...]:

@@ -13,7 +13,7 @@ from stoker.engines.simulated.logs import PodLog
 from stoker.engines.simulated.machine import Machines
 from stoker.engines.simulated.pods import Attempt, Place, Pod
 from stoker.engines.simulated.readings import COOLING_MS, Held
-from stoker.engines.simulated.story import Story, story
+from stoker.engines.simulated.story import Doing, Story, story
 
 
 class Roster:
@@ -181,4 +181,5 @@ def held_by(pod: Pod) -> Held:
         cpu_milli=pod.attempt.cpu_milli,
         memory_bytes=pod.attempt.memory_bytes,
         milli=min(MILLI, pod.attempt.gpu_milli),
+        serves=pod.story.doing is Doing.INFERENCE,
     )
