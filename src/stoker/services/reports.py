@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Collection
 
 from msgspec import Struct, structs
 
-from stoker.domain.clock import DAY_MS, HOUR_MS
+from stoker.domain.clock import DAY_MS, FOREVER, HOUR_MS
 from stoker.domain.errors import bad_request
 from stoker.domain.identity import Cluster
 from stoker.domain.listing import Listing, Window
@@ -147,7 +147,7 @@ class Reports:
         begin = end - USUAL_MS if asked.since is None else asked.since
         if begin >= end:
             raise bad_request("since", "it is not before until. Use an earlier time, or a later until.")
-        return begin // HOUR_MS * HOUR_MS, -(-end // HOUR_MS) * HOUR_MS
+        return begin // HOUR_MS * HOUR_MS, min(-(-end // HOUR_MS) * HOUR_MS, FOREVER)
 
     def _rows(self, transaction: Transaction, by: UsageBy, groups: list[Group]) -> list[UsageRow]:
         keys = [group.key for group in groups if group.key]

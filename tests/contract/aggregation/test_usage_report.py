@@ -255,6 +255,13 @@ def test_an_hour_that_is_only_partly_asked_for_is_in_it(filled: Filled) -> None:
     assert report["totals"] == filled.report("cluster", 3, 5)["totals"]
 
 
+def test_a_report_may_reach_to_the_end_of_time(filled: Filled) -> None:
+    ever = {"since": "1970-01-01T00:00:00.000Z", "until": "9999-12-31T23:59:59.999Z"}
+    report = filled.report("cluster", 0, 0, **ever)
+    assert {name: report[name] for name in ever} == ever
+    assert report["totals"] == filled.report("cluster", 0, HOURS)["totals"]
+
+
 def test_without_a_range_it_is_the_last_seven_days(filled: Filled) -> None:
     report = filled.lab.get(f"{V1}/usage", as_="admin").json()
     assert report["by"] == "workspace"
