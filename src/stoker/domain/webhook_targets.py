@@ -20,6 +20,9 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 PORTS = {"https": 443, "http": 80}
 SETTING = "webhook_private_targets"
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_CLOSED = tuple(map(ipaddress.ip_network, ("192.0.0.0/24", "168.63.129.16/32", "fec0::/10")))
+"""Local all the same: clouds have their metadata at some of the first two, and the third is for sites."""
+_HOST = re.compile(r"([a-z0-9_-]{1,63}\.)*[a-z0-9_-]{1,63}\.?|[0-9a-f:.]*:[0-9a-f:.]*")
 _CHARACTERS = re.compile(r"[A-Za-z0-9\-._~:/?\[\]!$&'()*+,;=%]+")
 
 
@@ -53,12 +56,13 @@ def target_of(url: str, *, private: bool) -> Target:
         port = parts.port
     except ValueError:
         raise problem from None
-    if parts.scheme not in PORTS or not parts.hostname or port == 0 or "%" in parts.netloc:
+    host = parts.hostname or ""
+    if parts.scheme not in PORTS or not _HOST.fullmatch(host) or port == 0:
         raise problem
     if parts.scheme == "http" and not private:
         raise bad_request("url", f"use https://; plain HTTP needs the server's setting {SETTING}.")
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return Target(parts.scheme, parts.hostname, port or PORTS[parts.scheme], path)
+    return Target(parts.scheme, host, port or PORTS[parts.scheme], path)
 
 
 def check_addresses(target: Target, addresses: Sequence[str], *, private: bool) -> str:
@@ -84,9 +88,12 @@ def is_public(address: str) -> bool:
         found = ipaddress.ip_address(address)
     except ValueError:
         return False
-    return all(
-        each.is_global and not (each.is_multicast or each.is_reserved or each.is_unspecified) for each in _meant(found)
-    )
+    return all(_is_open(each) for each in _meant(found))
+
+
+def _is_open(address: IPv4Address | IPv6Address) -> bool:
+    special = address.is_multicast or address.is_reserved or address.is_unspecified
+    return address.is_global and not special and not any(address in network for network in _CLOSED)
 
 
 def _meant(address: IPv4Address | IPv6Address) -> tuple[IPv4Address | IPv6Address, ...]:
