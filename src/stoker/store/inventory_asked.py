@@ -63,11 +63,12 @@ class Asked(Struct, frozen=True):
 
 
 class Source(Struct, frozen=True):
-    """Where few workloads are found."""
+    """Where few workloads are found; `aside` keeps the other clauses out of the way of the index that finds them."""
 
     source: str
     condition: str
     params: dict[str, object] = {}
+    aside: bool = False
 
 
 def asked_for(
@@ -101,7 +102,7 @@ def count(transaction: Transaction, asked: Asked) -> int:
         return asked.total
     found = gathered(transaction, asked, few_of(asked.everything, 1), None) or Source("workload", asked.base)
     params = {**asked.params, **found.params}
-    statement = f"SELECT workload.uid FROM {found.source} WHERE {found.condition} AND {asked.where()}"
+    statement = f"SELECT workload.uid FROM {found.source} WHERE {found.condition} AND {asked.where(aside=found.aside)}"
     if found.source == "workload" and not found.params and any(clause.scan for clause in asked.others):
         statement += " ORDER BY workload.name"  # so that the index of names is read, and not the workloads
     there = number(transaction, f"SELECT COUNT(*) FROM ({statement}) AS found", params)
@@ -139,6 +140,7 @@ def _narrow(transaction: Transaction, asked: Asked, few: int, sort: Field | None
         # What lies close together in time lies close together on the disk, and costs half as much.
         most = 2 * few if column in TIME_COLUMNS.values() else few
         params: dict[str, object] = {"found_most": most + 1}
+        together = " AND ".join(clause.on() for clause in clauses)
         if clauses[0].parts:
             conditions = [" AND ".join(parts) for parts in zip(*(clause.parts for clause in clauses), strict=True)]
             found = " UNION ALL ".join(
@@ -147,12 +149,13 @@ def _narrow(transaction: Transaction, asked: Asked, few: int, sort: Field | None
             )
         else:
             source, joined = ("workload", asked.base) if column else (HOLDERS, f"{HELD} AND {asked.base}")
-            found = _uids(source, " AND ".join((joined, *(clause.on() for clause in clauses))))
+            found = _uids(source, f"{joined} AND {together}")
         found = f"SELECT * FROM ({found}) AS few LIMIT :found_most"
-        if len(transaction.all(found, {**asked.params, **params})) <= most:
-            return Source(
-                f"({found}) AS found CROSS JOIN workload", f"workload.uid = found.uid AND {asked.base}", params
-            )
+        if number(transaction, f"SELECT COUNT(*) FROM ({found}) AS probe", {**asked.params, **params}) > most:
+            continue
+        if column:
+            return Source("workload", f"{asked.base} AND {together}", aside=True)
+        return Source(f"({found}) AS found CROSS JOIN workload", f"workload.uid = found.uid AND {asked.base}", params)
     return None
 
 

@@ -12,19 +12,7 @@ from stoker.domain.workload import CATEGORY, Kind, Phase
 from stoker.store.base import Transaction
 from stoker.store.listing import escaped
 
-
-def _home(value: str, otherwise: str) -> str:
-    """What the workspace of a workload has."""
-    return f"""
-    COALESCE((
-        SELECT {value}
-        FROM workspace
-        JOIN department ON department.id = workspace.department_id
-        WHERE workspace.id = workload.workspace_id
-    ), {otherwise})
-    """
-
-
+HOME = "FROM workspace WHERE workspace.id = workload.workspace_id"
 WORKSPACES = """
 SELECT workspace.id, workspace.name, workspace.department_id, department.name
 FROM workspace
@@ -62,9 +50,9 @@ HOMES = {
 }
 HOMES_OF = {
     Field.WORKSPACE_ID: "CAST(workload.workspace_id AS TEXT)",
-    Field.WORKSPACE: _home("workspace.name", "''"),
-    Field.DEPARTMENT_ID: _home("CAST(workspace.department_id AS TEXT)", "'0'"),
-    Field.DEPARTMENT: _home("department.name", "''"),
+    Field.WORKSPACE: f"COALESCE((SELECT name {HOME}), '')",
+    Field.DEPARTMENT_ID: f"COALESCE((SELECT CAST(department_id AS TEXT) {HOME}), '0')",
+    Field.DEPARTMENT: f"COALESCE((SELECT name FROM department WHERE id = (SELECT department_id {HOME})), '')",
 }
 """The same of a workload."""
 NOTHING = frozenset({Field.GUARANTEED, Field.APPLICATION_ID, Field.APPLICATION})

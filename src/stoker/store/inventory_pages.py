@@ -78,7 +78,8 @@ class Pages:
         return self._walk(asked, sort, offset, limit)
 
     def _gather(self, asked: Asked, source: Source, sort: Field, offset: int, limit: int) -> list[str]:
-        part = Part(source.source, f"{source.condition} AND {asked.where()}", self._past(sort), self._tie(sort))
+        condition = f"{source.condition} AND {asked.where(aside=source.aside)}"
+        part = Part(source.source, condition, self._past(sort), self._tie(sort))
         return self._run(asked, source.params, self._with_leaving(asked, [part], sort), offset, limit)
 
     def _walk(self, asked: Asked, sort: Field, offset: int, limit: int) -> list[str]:
