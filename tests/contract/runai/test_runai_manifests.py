@@ -79,6 +79,17 @@ def test_a_manifest_makes_a_workload_and_is_read_back_as_one_that_makes_it_again
     assert (first.kind, first.spec, first.max_retry) == (second.kind, second.spec, second.max_retry)
 
 
+ODD = (
+    b"a: !!bool x",
+    b"a: !!int ''",
+    b"a: !!timestamp x",
+    b"a: !!binary eA==",
+    b"a: 0x" + b"f" * 9000,
+    b"a: [" + b"1," * 20_000 + b"]",
+)
+"""YAML that a manifest has no use for."""
+
+
 def test_a_manifest_may_come_as_yaml_and_bring_the_name_itself(lab: RunaiLab) -> None:
     manifest = {**MANIFESTS["Job"], "metadata": {"name": "from-yaml", "labels": {"team": "a"}}}
     encoded = base64.b64encode(yaml.safe_dump(manifest).encode()).decode()
@@ -87,6 +98,16 @@ def test_a_manifest_may_come_as_yaml_and_bring_the_name_itself(lab: RunaiLab) ->
     made = answer.json()["metadata"]
     assert (made["name"], made["priority"], made["preemptibility"]) == ("from-yaml", "low", "preemptible")
     assert lab.inside(made["id"]).spec.labels == {"team": "a"}
+
+
+def test_numbers_with_colons_are_text_as_they_are_for_kubernetes(lab: RunaiLab) -> None:
+    labels = "{whole: 12:30:45, broken: 1:30.5, longest: 1" + ":1" * 31 + "}"
+    manifest = f"{yaml.safe_dump(MANIFESTS['Job'])}metadata: {{name: timed, labels: {labels}}}\n"
+    encoded = base64.b64encode(manifest.encode()).decode()
+    answer = lab.post(V2, as_="member", json={"metadata": place(lab), "manifestBase64Encoded": encoded})
+    assert answer.status_code == 202, answer.text
+    kept = lab.inside(answer.json()["metadata"]["id"]).spec.labels
+    assert kept == {"whole": "12:30:45", "broken": "1:30.5", "longest": "1" + ":1" * 31}
 
 
 def test_a_part_of_a_gpu_is_asked_for_by_annotation(lab: RunaiLab) -> None:
@@ -128,7 +149,7 @@ def test_bad_metadata_and_bad_yaml_are_refused(lab: RunaiLab) -> None:
     assert refused(lab, body(lab, job, category="Deploy")).startswith("metadata.category: ")
     assert refused(lab, body(lab, job, clusterId="elsewhere")).startswith("metadata.clusterId: ")
     assert refused(lab, {**body(lab, job), "manifestBase64Encoded": "eA=="}).startswith("manifest: ")
-    for text in (b"a: [", b"- 1", b"\xff", b"a: &x [1]\nb: *x\n", b"a: " * 99, b"[" * 130_000):
+    for text in (b"a: [", b"- 1", b"\xff", b"a: &x [1]\nb: *x\n", b"a: " * 99, b"[" * 130_000, *ODD):
         sent = {"metadata": place(lab), "manifestBase64Encoded": base64.b64encode(text).decode()}
         assert refused(lab, sent).startswith("manifestBase64Encoded: ")
 

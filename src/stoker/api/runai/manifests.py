@@ -42,6 +42,7 @@ GPUS = ("nvidia.com/gpu", "amd.com/gpu")
 FRACTION = "gpu-fraction"
 """The annotation of Run:ai that asks for a part of one GPU."""
 DEEPEST = 64
+MOST_PARTS = 10_000
 _decode = BodyDecoder(AnyManifest)
 
 
@@ -53,7 +54,7 @@ def read_manifest(given: dict[str, Any] | None, encoded: str | None) -> AnyManif
         given = _from_yaml(encoded)
     try:
         return _decode(msgspec.json.encode(given))
-    except (TypeError, RecursionError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise bad_request("manifestBase64Encoded", f"it holds more than plain data: {error}.") from None
     except StokerError as error:
         words = error.message.removeprefix("body: ")
@@ -66,7 +67,7 @@ def _from_yaml(encoded: str) -> dict[str, Any]:
         text = base64.b64decode(encoded, validate=True).decode()
         if (reason := _unsafe(text)) is not None:
             raise bad_request(field, reason)
-        found = yaml.load(text, yaml.CSafeLoader)
+        found = _Loader(text).get_single_data()
     except (binascii.Error, UnicodeDecodeError):
         raise bad_request(field, "it is not Base64 of UTF-8 text.") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -76,12 +77,29 @@ def _from_yaml(encoded: str) -> dict[str, Any]:
     return found
 
 
+class _Loader(yaml.CSafeLoader):
+    """Numbers with colons are text, as for Kubernetes: a long one of base 60 takes minutes to work out."""
+
+    def number(self, node: yaml.ScalarNode) -> int | float | str:
+        if ":" in node.value:
+            return node.value
+        return self.construct_yaml_int(node) if node.tag.endswith(":int") else self.construct_yaml_float(node)
+
+
+for _kind in ("int", "float"):
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_kind}", _Loader.number)
+
+
 def _unsafe(text: str) -> str | None:
     """Why it is not loaded: a few lines with aliases can make any amount, and deep nesting ends the process."""
     depth = 0
-    for event in yaml.parse(text, yaml.CSafeLoader):
+    for parts, event in enumerate(yaml.parse(text, yaml.CSafeLoader)):
         if isinstance(event, yaml.AliasEvent):
             return "aliases are not taken here. Write out what they stand for."
+        if getattr(event, "tag", None):
+            return "tags are not taken here. Leave out what begins with an exclamation mark."
+        if parts > MOST_PARTS:
+            return f"it has more than {MOST_PARTS:,} parts."
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > DEEPEST:
             return f"it is nested more than {DEEPEST} deep."
