@@ -1,6 +1,7 @@
 """What is drawn in the terminal: bars, and lines of braille dots, two across and four up in every character."""
 
 import math
+import shutil
 from collections.abc import Sequence
 
 BLANK = 0x2800
@@ -9,9 +10,15 @@ DOTS = ((0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08))
 BARS = "▁▂▃▄▅▆▇█"
 LARGEST = 1e300
 """Beyond this, differences are no numbers any more."""
+WIDEST = 100
 
 Point = tuple[float, float]
 """Where on the horizontal axis, and how high."""
+
+
+def plot_width() -> int:
+    """The characters that a line of a plot may take here."""
+    return min(WIDEST, shutil.get_terminal_size().columns)
 
 
 def line_plot(points: Sequence[Point], *, width: int = 60, height: int = 8) -> list[str]:
@@ -25,6 +32,14 @@ def line_plot(points: Sequence[Point], *, width: int = 60, height: int = 8) -> l
     rows = _rows(_canvas(usable, low, high, max(1, width - room - 2), height))
     marks = [labels[0], *[""] * (height - 2), labels[1]][:height]
     return [f"{mark:>{room}} ┤{row}".rstrip() for mark, row in zip(marks, rows, strict=True)]
+
+
+def spread(points: Sequence[Point], first: float, last: float, parts: int) -> list[float | None]:
+    """The mean height in each of so many equal parts from first to last; none where there is no point."""
+    found: list[list[float]] = [[] for _ in range(parts)]
+    for x, y in points:
+        found[min(parts - 1, int((x - first) / (last - first) * parts)) if last > first else 0].append(y)
+    return [sum(each) / len(each) if each else None for each in found]
 
 
 def sparkline(values: Sequence[float | None], *, low: float | None = None, high: float | None = None) -> str:

@@ -236,6 +236,16 @@ def test_metrics_are_plotted(stoker: RunStoker) -> None:
     assert json.loads(stoker("metrics", A, "--json", server=fake).stdout) == body
 
 
+def test_metrics_fit_the_terminal(stoker: RunStoker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "50")
+    fake = server()
+    many = [each / 200 for each in range(200)]
+    fake.answers[f"GET /workloads/{A}/metrics"] = (200, measured(utilization=lines((0, many), (1, many))))
+    drawn = stoker("metrics", A, server=fake).stdout.split("GPUs\n")[1].splitlines()
+    assert max(map(len, drawn)) == 50
+    assert drawn[-1].startswith("  GPU-1  ▁▁")
+
+
 def test_metrics_of_nothing_say_so(stoker: RunStoker) -> None:
     fake = server()
     fake.answers[f"GET /workloads/{A}/metrics"] = (200, measured())

@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.cli.plots import line_plot, short, sparkline
+from stoker.cli.plots import line_plot, short, sparkline, spread
 
 
 def test_a_falling_line_begins_high_on_the_left_and_ends_low_on_the_right() -> None:
@@ -33,6 +33,13 @@ def test_a_sparkline_has_a_blank_where_nothing_is_known() -> None:
     assert sparkline([0, None, 1]) == "▁ █"
     assert sparkline([0.5, 1.0], low=0, high=1) == "▅█"
     assert sparkline([None, None]) == "  "
+
+
+def test_points_are_spread_over_the_parts_of_a_range_by_their_time() -> None:
+    assert spread([(0, 1.0), (1, 2.0), (2, 3.0)], 0, 2, 3) == [1.0, 2.0, 3.0]
+    assert spread([(0, 1.0), (1, 3.0), (3, 5.0)], 0, 3, 2) == [2.0, 5.0]
+    assert spread([(9, 7.0)], 0, 9, 3) == [None, None, 7.0]
+    assert spread([(4, 7.0), (4, 9.0)], 4, 4, 1) == [8.0]
 
 
 def test_numbers_are_short() -> None:

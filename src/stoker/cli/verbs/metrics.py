@@ -11,7 +11,7 @@ from stoker.cli.amounts import degrees, percent, watts
 from stoker.cli.freshness import looked
 from stoker.cli.options import reaches_server
 from stoker.cli.output import Column, chosen_output, is_text, printable, show_list, show_one
-from stoker.cli.plots import line_plot, short, sparkline
+from stoker.cli.plots import line_plot, plot_width, short, sparkline, spread
 from stoker.cli.refs import found
 from stoker.cli.session import connect
 from stoker.cli.when import Moment, Seconds
@@ -85,7 +85,7 @@ def _plot(measured: "Measured") -> None:
 
 
 def _draw(points: "Sequence[Point]") -> None:
-    for line in line_plot([(float(at), value) for value, at in points], height=HEIGHT):
+    for line in line_plot([(float(at), value) for value, at in points], width=plot_width() - 2, height=HEIGHT):
         click.echo(f"  {line}")
 
 
@@ -95,10 +95,13 @@ def _sparks(lines: "Sequence[GpuLine]") -> None:
         return
     several = len({line.node for line in lines}) > 1
     names = [f"{printable(line.node)}/GPU-{line.device}" if several else f"GPU-{line.device}" for line in lines]
+    longest = max(map(len, names))
+    times = [at for line in lines for _, at in line.points]
+    parts = max(1, min(plot_width() - longest - 4, max(len(line.points) for line in lines)))
     highest = max(value for line in lines for value, _ in line.points)
     for name, line in zip(names, lines, strict=True):
-        bars = sparkline([value for value, _ in line.points], low=0.0, high=highest)
-        click.echo(f"  {name:{max(map(len, names))}}  {bars}")
+        values = spread([(at, value) for value, at in line.points], min(times), max(times), parts)
+        click.echo(f"  {name:{longest}}  {sparkline(values, low=0.0, high=highest)}".rstrip())
 
 
 def _mean(lines: "Sequence[GpuLine]") -> "list[Point]":

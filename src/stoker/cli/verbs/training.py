@@ -1,6 +1,5 @@
 """`stoker training`."""
 
-import shutil
 from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -9,7 +8,7 @@ import click
 
 from stoker.cli.options import reaches_server
 from stoker.cli.output import Column, is_text, show_list, show_table
-from stoker.cli.plots import line_plot, short
+from stoker.cli.plots import line_plot, plot_width, short
 from stoker.cli.refs import found
 from stoker.cli.session import connect
 from stoker.cli.untrusted import printable
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
 FIRST = ("loss", "accuracy", "tflops", "samples_per_second")
 COLUMNS = (Column("METRIC", "metric"), Column("POINTS", "count"))
-WIDEST = 100
 HEIGHT = 8
 
 
@@ -57,9 +55,9 @@ def command(workload: str | None, metrics: tuple[str, ...], since: datetime | No
 
 def _plot(curve: "TrainingCurve") -> None:
     click.echo(f"{printable(curve.metric)}  {short(curve.points[-1].value)}")
-    width = min(WIDEST, shutil.get_terminal_size().columns)
     places, axis = _axis(curve)
-    rows = line_plot([(place, point.value) for place, point in zip(places, curve.points, strict=True)], width=width)
+    points = [(place, point.value) for place, point in zip(places, curve.points, strict=True)]
+    rows = line_plot(points, width=plot_width())
     for row in rows:
         click.echo(row)
     margin = rows[0].index("┤") if rows else 0
