@@ -23,12 +23,13 @@ SENTENCE = 24
 
 class Column(Struct, frozen=True):
     """`path` is where the value is in the API's shape; `wide` columns are left out of the narrow table. `show` says a
-    value that is there as a person reads it."""
+    value that is there as a person reads it, `empty` what it means that there is none."""
 
     title: str
     path: str
     wide: bool = False
     show: Callable[[Any], str] | None = None
+    empty: str = "-"
 
 
 def chosen_output() -> str:
@@ -207,7 +208,7 @@ def _cell(row: Any, column: Column) -> str:
     value = _at(row, column.path)
     match value:
         case None | "" | [] | ():
-            text = "-"
+            text = column.empty
         case _ if column.show is not None:
             text = column.show(value)
         case bool():

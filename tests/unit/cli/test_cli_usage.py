@@ -168,6 +168,12 @@ def test_nothing_to_report_is_said(stoker: RunStoker) -> None:
     assert "Nobody held a GPU in this time." in shown.stderr
 
 
+def test_a_time_without_a_closed_hour_says_so(stoker: RunStoker) -> None:
+    shown = stoker("usage", server=FakeServer({"GET /usage": (200, report(through="2026-01-08T10:00:00.000Z"))}))
+    assert shown.stdout.startswith("GPU-hours by workspace, 2026-01-08 10:00 to 2026-01-15 11:00 UTC\n")
+    assert "No hour of this time is closed yet." in shown.stderr
+
+
 def test_what_the_server_refuses_is_said_in_its_words(stoker: RunStoker, tmp_path: Path) -> None:
     refusal = problem("bad_request", "format: this server cannot write Parquet, which needs an extra.", field="format")
     shown = stoker("usage", "-o", str(tmp_path / "u.parquet"), server=FakeServer({"GET /usage": (400, refusal)}))

@@ -89,7 +89,7 @@ def test_what_is_asked_for_is_sent(stoker: RunStoker) -> None:
 def test_nothing_idle_is_good_news(stoker: RunStoker) -> None:
     shown = stoker("waste", server=FakeServer({"GET /overview": OVERVIEW, "GET /waste": (200, report())}))
     assert (shown.exit_code, shown.stdout) == (0, "")
-    assert "No GPU is held and idle for so long." in shown.stderr
+    assert "No GPU has been held and idle for 5m." in shown.stderr
 
 
 def test_old_readings_say_so(stoker: RunStoker) -> None:

@@ -61,7 +61,7 @@ def examine(config: str | None, data_dir: str | None, asked: str | None) -> Iter
         yield warning("settings", stray, "Unset it.")
     if not found.warnings:
         changed = sum(origin != "default" for origin in found.origins.values())
-        yield ok("settings", f"All can be taken; {changed} are not the default.")
+        yield ok("settings", f"All can be taken; not the default: {changed}.")
     settings = found.settings
     folder = Path(settings.data_dir)
     yield machine.clock(folder)

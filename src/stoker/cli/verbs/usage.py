@@ -93,9 +93,11 @@ def _read(client: "Stoker", asked: dict[str, Any], limit: int) -> "UsageReport":
 
 def _show(report: "UsageReport", *, wide: bool) -> None:
     by = f"label {printable(report.label)}" if report.label else report.by
-    click.echo(f"GPU-hours by {by}, {report.since:%Y-%m-%d %H:%M} to {report.through:%Y-%m-%d %H:%M} UTC\n")
+    closed = report.through > report.since
+    end = report.through if closed else report.until
+    click.echo(f"GPU-hours by {by}, {report.since:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC\n")
     if not report.items:
-        click.echo("Nobody held a GPU in this time.", err=True)
+        click.echo("Nobody held a GPU in this time." if closed else "No hour of this time is closed yet.", err=True)
     shown: list[UsageHours] = [*report.items, report.totals]
     most = max((item.allocated_gpu_hours for item in report.items), default=0.0)
     columns = [

@@ -59,14 +59,16 @@ def command(
     with waiting("Looking at GPUs"):
         report = client.usage.waste(**asked, limit=limit)
     if chosen.is_text:
-        _show(report)
+        _show(report, min_idle)
     else:
         chosen.write(dumped(report, chosen.form).encode())
 
 
-def _show(report: "WasteReport") -> None:
+def _show(report: "WasteReport", min_idle: int) -> None:
     if not report.items:
-        click.echo("No GPU is held and idle for so long.", err=True)
+        click.echo(
+            f"No GPU has been held and idle for {age(min_idle)}." if min_idle else "No held GPU is idle.", err=True
+        )
         return
     currency = f" {printable(report.currency)}" if report.currency else ""
     priced = bool(report.prices)

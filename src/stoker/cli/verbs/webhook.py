@@ -20,15 +20,18 @@ if TYPE_CHECKING:
 COLUMNS = (
     Column("ID", "id"),
     Column("URL", "url"),
-    Column("WORKSPACE", "workspace"),
-    Column("EVENTS", "events"),
+    Column("WORKSPACE", "workspace", empty="all"),
+    Column("EVENTS", "events", empty="all"),
     Column("ENABLED", "enabled"),
     Column("WHY NOT", "disabledBecause", wide=True),
     Column("DESCRIPTION", "description", wide=True),
     Column("CREATED", "createdAt", wide=True),
     Column("UPDATED", "updatedAt", wide=True),
 )
-NEW = (*(Column(column.title, f"webhook.{column.path}") for column in COLUMNS), Column("SECRET", "secret"))
+NEW = (
+    *(Column(column.title, f"webhook.{column.path}", empty=column.empty) for column in COLUMNS),
+    Column("SECRET", "secret"),
+)
 DELIVERIES = (
     Column("NUMBER", "number"),
     Column("EVENT", "event"),

@@ -20,6 +20,7 @@ EXTRAS = {
     "nvidia": "pynvml",
     "amd": "amdsmi",
     "sso": "authlib",
+    "parquet": "pyarrow",
 }
 
 
