@@ -60,15 +60,16 @@ def search_uids(transaction: Transaction, text: str, few: int, *, deleted: bool)
 
 
 def _conditions(transaction: Transaction, text: str, *, deleted: bool) -> Iterator[tuple[str, dict[str, object]]]:
-    """One after the other, each with an index of its own; names and uids share one."""
-    known = f" OR {KNOWN}" if _OF_A_UID.match(text.casefold()) else ""
-    yield f"({NAMED}{known})", {}
+    """One after the other, each with an index of its own: images, of which many or none are soon found, then names and
+    uids, which share one."""
     images = [] if deleted else transaction.all(IMAGES, {"images": MOST_IMAGES})
     if deleted or len(images) >= MOST_IMAGES:
         yield PULLED, {}
     elif meant := [row[0] for row in images if row[0] is not None and text.casefold() in row[0]]:
         pulled = one_of("folded_image", meant, "image")
         yield pulled.on(), dict(pulled.params)
+    known = f" OR {KNOWN}" if _OF_A_UID.match(text.casefold()) else ""
+    yield f"({NAMED}{known})", {}
 
 
 def _counted(transaction: Transaction, text: str, table: str) -> tuple[list[str], dict[str, object]]:
