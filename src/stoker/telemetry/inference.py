@@ -36,7 +36,8 @@ BUCKETS = {
 }
 NAMES = frozenset({FINISHED, *GAUGES, *COUNTS, *BUCKETS})
 
-_line = re.compile(r"([a-zA-Z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)")
+_line = re.compile(r'([a-zA-Z_:][\w:]*)(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*+")*+)\})?\s+(\S+)')
+"""What follows the value, an exemplar with labels of its own, is not looked at."""
 _bound = re.compile(r'\ble="([^"]+)"')
 _reason = re.compile(r'\bfinished_reason="([^"]+)"')
 
@@ -55,7 +56,8 @@ class _Page:
         if name == FINISHED:
             self._finished[ended] += value
         elif name in BUCKETS:
-            if (bound := _bound.search(labels)) and not math.isnan(upper := _number(bound[1])):
+            upper = _number(bound[1]) if (bound := _bound.search(labels)) else math.nan
+            if 0 <= upper <= HIGHEST or upper == math.inf:
                 self.values[bucket(BUCKETS[name], upper)] += value
         elif name in COUNTS:
             self.values[ended if reason else COUNTS[name]] += value

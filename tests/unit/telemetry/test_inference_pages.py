@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from stoker.domain.pod_samples import PodMetric, bounds
+from stoker.domain.pod_samples import PodMetric, bounds, bucket
 from stoker.telemetry.inference import MOST_BOUNDS, parse
 
 VLLM = """
@@ -82,6 +82,17 @@ def test_nim_is_understood_and_what_it_repeats_counts_once() -> None:
 )
 def test_what_is_no_measurement_is_left_out(page: str) -> None:
     assert parse(page) == {}
+
+
+def test_what_is_said_after_the_value_is_not_taken_for_it() -> None:
+    page = 'vllm:num_requests_running{model_name="a } b",job="c \\" d"} 5 1700000000 # {trace="e"} 0.5'
+    assert parse(page) == {PodMetric.REQUESTS_RUNNING: 5.0}
+
+
+def test_bounds_that_no_time_can_have_are_left_out() -> None:
+    words = ("-Inf", "-1", "1e308", "NaN", "+Inf")
+    page = "\n".join(f'e2e_request_latency_seconds_bucket{{le="{word}"}} 3' for word in words)
+    assert parse(page) == {bucket(PodMetric.LATENCY_SECONDS, math.inf): 3}
 
 
 def test_a_page_of_thousands_of_labels_and_bounds_makes_few_values() -> None:
