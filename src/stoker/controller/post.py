@@ -44,6 +44,8 @@ class Post:
             return Answer(None, f"It did not answer within {self._limit_seconds:g} s.")
         except StokerError as error:
             return Answer(None, error.message.removeprefix("url: "))
+        except httpx.ProtocolError:
+            return Answer(None, "It did not answer as a web server does.")  # its words may be of a place nobody may see
         except httpx.HTTPError as error:
             return Answer(None, f"It could not be reached: {error or type(error).__name__}.")
         except OSError as error:

@@ -107,6 +107,16 @@ def test_a_receiver_that_cannot_be_reached_or_found_is_said_to_be(loop_run: Loop
     loop_run(play())
 
 
+def test_what_another_kind_of_server_says_is_not_told(loop_run: LoopRun) -> None:
+    async def play() -> None:
+        async with Receiver.listening() as receiver:
+            receiver.answers = [b"-ERR secret of redis\r\n\r\n"]
+            answer = await send(Post(Names(["127.0.0.1"]).resolve, private=True), receiver.url)
+            assert answer == Answer(None, "It did not answer as a web server does.")
+
+    loop_run(play())
+
+
 def test_a_receiver_that_says_nothing_is_waited_for_only_so_long(loop_run: LoopRun) -> None:
     async def play() -> None:
         async with Receiver.listening() as receiver:
