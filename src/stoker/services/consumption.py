@@ -3,12 +3,12 @@ moment of an equal part."""
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 
 from msgspec import Struct
 
-from stoker.domain.clock import MINUTE_MS
+from stoker.domain.clock import HOUR_MS, MINUTE_MS
 from stoker.domain.errors import StokerError, bad_request, not_found
 from stoker.domain.permissions import Action, Actor, Target
 from stoker.domain.pod_samples import HISTOGRAMS, PodMetric
@@ -64,6 +64,8 @@ DISTRIBUTED = dict(zip((Measure.FIRST_TOKENS, Measure.LATENCIES), HISTOGRAMS, st
 """What comes as a histogram for each part."""
 BEFORE_MS = 10 * MINUTE_MS
 """How long before the range the last word of a pod is looked for, to know what its counts began at."""
+MOST_POD_HOURS = 100_000
+"""Of pods together, as far as what they said is read for one answer."""
 GpuMemory = Mapping[tuple[str, int], int]
 
 
@@ -170,9 +172,22 @@ def _known(transaction: Transaction, actor: Actor, ref: str, span: Range, pod: s
     if spoken:
         there = {each.uid: each for each in every if each.created_at <= span.end and (each.ended_at or begin) >= begin}
         from_at = begin - BEFORE_MS
+        _check_length(there.values(), from_at, span.end)
         found = pod_samples.blocks(transaction, workload.cluster_id, there, from_at, span.end + 1)
         said.add(found, there, from_at)
     return Known(workload, every, inventory_rows.held_spans(transaction, workload.uid), holdings, memory, said)
+
+
+def _check_length(found: Iterable[Pod], from_at: int, to_at: int) -> None:
+    """So much is read that the answer would take long: refused rather than to keep everybody waiting."""
+    lives = ((max(pod.created_at, from_at), min(pod.ended_at or to_at, to_at)) for pod in found)
+    hours = sum(max(0, end - begin) // HOUR_MS + 1 for begin, end in lives)
+    if hours > MOST_POD_HOURS:
+        raise bad_request(
+            "start",
+            f"its pods ran {hours} hours together in this range, and {MOST_POD_HOURS} are the most. "
+            "Use a shorter range, or ask for single pods.",
+        )
 
 
 def _counted(known: Known, measure: Measure, moments: Sequence[int]) -> list[Point]:

@@ -94,6 +94,18 @@ def test_what_pods_take_of_their_nodes_is_added_up(any_lab: RunaiLab) -> None:
     assert values(answer, "CPU_MEMORY_USAGE_BYTES") == [str(2**30 + 2**20), str(2**30)]
 
 
+def test_a_range_of_too_many_hours_of_pods_is_refused_with_the_number(lab: RunaiLab) -> None:
+    ref = lab.submit(replica=2)
+    lab.start(ref, {"node-001": []}, {"node-002": []})
+    begun = lab.clock.now()
+    lab.clock.advance(seconds=10 * 3600)
+    with mock.patch("stoker.services.consumption.MOST_POD_HOURS", 20):
+        asked = {"start": rfc3339(begun), "end": rfc3339(begun + 10 * 3_600_000)}
+        path = f"/{lab.uid(ref)}/metrics"
+        assert lab.refused(path, metricType="CPU_USAGE_CORES", **asked).startswith("start: its pods ran 22 hours")
+        assert lab.runai(path, metricType="POD_COUNT", **asked)["measurements"]
+
+
 def test_no_samples_are_no_values_and_types_may_be_repeated(lab: RunaiLab) -> None:
     ref = lab.submit()
     now = lab.clock.now()
