@@ -190,6 +190,7 @@ ROWS = [
     Row("POST", f"{RUNAI}/distributed", MEMBER, 202, {**PLACE, "spec": {**SCRIPT, "numWorkers": 1}}),
     Row("POST", f"{RUNAI}/inferences", MEMBER, 202, {**PLACE, "spec": SERVE}),
     Row("POST", f"{RUNAI}/distributed-inferences", SIGNED_IN, 400, {**PLACE, "spec": {}}),  # not possible here
+    Row("PATCH", f"{RUNAI}/workspaces/{{workload}}", VIEWER, 400, {}),  # only inferences are changed
     Row("GET", f"{RUNAI}/workspaces/{{workload}}", VIEWER, 200),
     Row("DELETE", f"{RUNAI}/workspaces/{{workload}}", KEEPER, 202),
     Row("POST", f"{RUNAI}/workspaces/{{workload}}/suspend", KEEPER, 202),

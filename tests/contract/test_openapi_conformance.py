@@ -142,6 +142,10 @@ class Target:
                 return {"workloadId": self.new_workload(), "podId": "master-0"}
             case ["api", "v1", "workloads", "inferences", "{workloadId}", _]:
                 return {"workloadId": self.new_workload()}
+            case ["api", "v1", "workloads", "{workloadType}", "{workloadId}"] if endpoint.method == "PATCH":
+                kind = {"kind": "Deployment", "version": "v1"}
+                made = self.lab.add_workload("vision", groupVersionKind=kind, entryPoint="dHJ1ZQ==")
+                return {"workloadType": "inferences", "workloadId": made}
             case ["api", "v1", "workloads", "{workloadType}", "{workloadId}", *rest]:
                 return {"workloadType": "workspaces", "workloadId": self.new_workload(stopped=rest == ["resume"])}
             case ["api", "v2", "workloads", "{workloadId}"]:

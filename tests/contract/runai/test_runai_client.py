@@ -69,6 +69,7 @@ def test_its_models_take_every_body_of_places_and_events(server: dict[str, Any],
     assert seen["projects"] == ["default"]
     assert "Submitted" in seen["events"]
     assert seen["manifest"] == {"1.223.0": "low", "1.224.0": "medium"}[version]
+    assert seen["image"] == "python:3.12"
     assert seen["pod metrics"] == 27, "all but the four histograms"
     assert seen["inference metrics"] == ["THROUGHPUT", "LATENCY"]
     assert seen["nodes"] >= 1

@@ -309,3 +309,27 @@ class TestBatches:
         answer = lab.post(f"{WORKLOADS}/batch", as_="member", json=sent)
         assert answer.status_code == 400
         assert answer.json()["message"].startswith(f"{field}: ")
+
+
+def test_an_inference_is_changed_and_what_is_left_out_stays(lab: QueueLab) -> None:
+    made = submit(lab, "inferences", servingPort={"container": 8000}, compute={"cpuCoreRequest": 0.5})["workloadId"]
+    path = f"{WORKLOADS}/inferences/{made}"
+    spec = {
+        "image": "python:3.12",
+        "autoscaling": {"minReplicas": 3},
+        "compute": {"gpuDevicesRequest": 2},
+        "environmentVariables": [{"name": "A", "value": "1"}],
+        "priorityClass": "medium",
+    }
+    answer = lab.patch(path, as_="member", json={"spec": spec})
+    assert answer.status_code == 202, answer.text
+    after = lab.inside(made)
+    assert (after.spec.image, after.spec.replicas, after.spec.env, after.priority) == ("python:3.12", 3, {"A": "1"}, 80)
+    assert (after.spec.resources.gpu_milli, after.spec.resources.cpu_milli) == (2000, 500)
+    assert (after.spec.entry_point, after.spec.service and after.spec.service.port) == ("sleep 60", 8000)
+    assert answer.json()["spec"]["image"] == "python:3.12"
+    refused = lab.patch(path, as_="member", json={"spec": {"servingPort": {"container": 9000}}})
+    assert (refused.status_code, refused.json()["message"][:18]) == (400, "spec.servingPort: ")
+    assert lab.patch(path, as_="viewer", json={}).status_code == 403
+    training = submit(lab)["workloadId"]
+    assert lab.patch(f"{WORKLOADS}/inferences/{training}", as_="member", json={}).status_code == 404

@@ -10,9 +10,11 @@ from stoker.api.bodies import Body
 from stoker.api.endpoint import Call, endpoint
 from stoker.api.families import RUNAI, STATUS
 from stoker.api.params import NoParams, Params
-from stoker.api.runai.submit import AnySubmitted, home_of, submitted
+from stoker.api.runai.specs import InferenceSpec
+from stoker.api.runai.submissions import changed_inference, in_our_words
+from stoker.api.runai.submit import ERRORS, AnySubmitted, InferenceUpdate, home_of, submitted
 from stoker.api.runai.words import TYPES
-from stoker.domain.errors import ErrorCode, StokerError, not_found
+from stoker.domain.errors import ErrorCode, StokerError, bad_request, not_found
 from stoker.domain.names import new_uuid
 from stoker.domain.permissions import Action
 from stoker.domain.workload import Workload
@@ -63,6 +65,33 @@ async def read_submission(call: Call[TypedPath]) -> AnySubmitted:
     """A workload as it was submitted, with where it stands."""
     workload = await _found(call)
     return submitted(workload, await home_of(call, workload))
+
+
+@endpoint(
+    "PATCH",
+    BY_TYPE,
+    family=RUNAI,
+    action=Action.WORKLOAD_UPDATE,
+    params=TypedPath,
+    body=InferenceUpdate,
+    result=AnySubmitted,
+    status=202,
+    errors=(*ERRORS, ErrorCode.STATE_FORBIDS),
+)
+async def update_inference(call: Call[TypedPath]) -> AnySubmitted:
+    """Change what an inference runs, its replicas or its priority; where pods must be replaced, it is one by one."""
+    body: InferenceUpdate = call.body
+    workload = await _found(call)
+    if not workload.kind.rolls:
+        raise bad_request(
+            "workloadType", f"only inferences are changed here. Use PUT /api/v2/workloads/{workload.uid}."
+        )
+    try:
+        edit = changed_inference(workload, body.spec or InferenceSpec())
+        await call.services.workloads.edit(call.actor, workload.uid, edit)
+    except StokerError as error:
+        raise in_our_words(error) from error
+    return submitted(await _found(call), await home_of(call, workload))
 
 
 @endpoint("DELETE", BY_TYPE, family=RUNAI, action=Action.WORKLOAD_DELETE, params=TypedPath, status=202)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, structs
 from msgspec.structs import fields as fields_of
 
 from stoker.api.runai.specs import (
@@ -36,11 +36,13 @@ from stoker.domain.node import DEFAULT_POOL
 from stoker.domain.quantity import bytes_of, milli, show_bytes, show_milli
 from stoker.domain.resources import MILLI, Resources
 from stoker.domain.workload import CATEGORY, Kind, Service, Spec, Workload
-from stoker.services.submission import NewWorkload
+from stoker.services.submission import NewWorkload, WorkloadEdit
 
 API = "runai"
 DEFAULT_CPU = "100m"
 DEFAULT_MEMORY = "100M"
+LASTING = ("labels", "annotations", "node_pools", "serving_port", "ports", "category", "preemptibility")
+"""What an inference keeps as it was submitted."""
 OUR_FIELDS = {
     "displayName": "name",
     "env": "spec.environmentVariables",
@@ -114,6 +116,36 @@ def spec_of(workload: Workload) -> AnySpec:
             return DistributedSpec(**given, **ended, distributed_framework="PyTorch", num_workers=workers)
         case _:
             return TrainingSpec(**given, **ended, parallelism=spec.replicas, completions=spec.replicas)
+
+
+def changed_inference(workload: Workload, asked: InferenceSpec) -> WorkloadEdit:
+    """What of an inference is to be different; what is left out stays."""
+    _refuse(asked, (*REFUSED, *LASTING), "spec")
+    before = spec_of(workload)
+    given = {name: value for name in asked.__struct_fields__ if (value := getattr(asked, name)) is not None}
+    if asked.compute is not None:
+        amounts = asked.compute
+        sent = {name: value for name in amounts.__struct_fields__ if (value := getattr(amounts, name)) is not None}
+        given["compute"] = structs.replace(before.compute or Compute(), **sent)
+    edit = difference(workload.spec, _spec(structs.replace(before, **given)))
+    if asked.priority_class is None:
+        return edit
+    return structs.replace(edit, priority=priority_of(asked.priority_class, workload.kind))
+
+
+def difference(before: Spec, after: Spec) -> WorkloadEdit:
+    """What has to change for what runs to become another; labels, ports and pools stay."""
+    asked, held = after.resources, before.resources
+    taken = {name: None for name in before.env if name not in after.env}
+    return WorkloadEdit(
+        image=UNSET if after.image == before.image else after.image,
+        entry_point=UNSET if after.entry_point == before.entry_point else after.entry_point,
+        env=UNSET if after.env == before.env else {**taken, **after.env},
+        cpu=UNSET if asked.cpu_milli == held.cpu_milli else (asked.cpu_milli, after.shown_cpu),
+        gpu=UNSET if asked.gpu_milli == held.gpu_milli else (asked.gpu_milli, after.shown_gpu),
+        memory=UNSET if asked.memory_bytes == held.memory_bytes else (asked.memory_bytes, after.shown_memory),
+        replicas=UNSET if after.replicas == before.replicas else after.replicas,
+    )
 
 
 def _kind(spec: AnySpec) -> Kind:

@@ -51,6 +51,12 @@ class InferenceBody(Submission, frozen=True, kw_only=True):
     spec: InferenceSpec | None = None
 
 
+class InferenceUpdate(Body, frozen=True, kw_only=True):
+    """What is left out stays as it is."""
+
+    spec: InferenceSpec | None = None
+
+
 class Submitted(Struct, frozen=True, kw_only=True, rename="camel"):
     """A workload as it was submitted, with where it stands."""
 

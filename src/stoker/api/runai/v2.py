@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, Struct, structs
+from msgspec import Meta, Struct, structs
 
 from stoker.api.bodies import Body
 from stoker.api.endpoint import Call, endpoint
@@ -11,7 +11,7 @@ from stoker.api.params import NoParams, Params
 from stoker.api.runai.actions import Accepted
 from stoker.api.runai.manifest_shapes import GROUPS, KINDS, AnyManifest, Job, PyTorchJob
 from stoker.api.runai.manifests import manifest_of, read_manifest, spec_of_manifest
-from stoker.api.runai.submissions import API, in_our_words, priority_of
+from stoker.api.runai.submissions import API, difference, in_our_words, priority_of
 from stoker.api.runai.submit import ERRORS, Id, desired_phase, home_of, workspace_of
 from stoker.api.runai.words import NOT_PREEMPTED, TENANT_ID, moment, priority_class
 from stoker.api.safe.shapes import DisplayName
@@ -171,7 +171,10 @@ async def update_from_manifest(call: Call[ManifestPath]) -> ManifestWorkload:
     workload = await _found(call)
     edit = WorkloadEdit()
     if body.manifest is not None or body.manifest_base64_encoded is not None:
-        edit = _edit(workload, read_manifest(body.manifest, body.manifest_base64_encoded))
+        manifest = read_manifest(body.manifest, body.manifest_base64_encoded)
+        if KINDS[type(manifest)] is not workload.kind:
+            raise bad_request("manifest.kind", f"it is a {GROUPS[workload.kind][1]}, and stays one.")
+        edit = difference(workload.spec, spec_of_manifest(manifest))
     if body.metadata.priority is not None:
         priority = priority_of(body.metadata.priority, workload.kind, "metadata.priority")
         edit = structs.replace(edit, priority=priority)
@@ -207,25 +210,6 @@ def _ends(manifest: AnyManifest) -> tuple[int, int]:
             return manifest.spec.run_policy.active_deadline_seconds, manifest.spec.run_policy.backoff_limit
         case _:
             return 0, 0
-
-
-def _edit(workload: Workload, manifest: AnyManifest) -> WorkloadEdit:
-    """What is different in a manifest from what is there."""
-    before, after = workload.spec, spec_of_manifest(manifest)
-    if KINDS[type(manifest)] is not workload.kind:
-        raise bad_request("manifest.kind", f"it is a {GROUPS[workload.kind][1]}, and stays one.")
-    amounts = after.resources
-    same = before.resources
-    taken = {name: None for name in before.env if name not in after.env}
-    return WorkloadEdit(
-        image=UNSET if after.image == before.image else after.image,
-        entry_point=UNSET if after.entry_point == before.entry_point else after.entry_point,
-        env=UNSET if after.env == before.env else {**taken, **after.env},
-        cpu=UNSET if amounts.cpu_milli == same.cpu_milli else (amounts.cpu_milli, after.shown_cpu),
-        gpu=UNSET if amounts.gpu_milli == same.gpu_milli else (amounts.gpu_milli, after.shown_gpu),
-        memory=UNSET if amounts.memory_bytes == same.memory_bytes else (amounts.memory_bytes, after.shown_memory),
-        replicas=UNSET if after.replicas == before.replicas else after.replicas,
-    )
 
 
 def _shown(workload: Workload, workspace: Workspace | None) -> ManifestWorkload:

@@ -84,6 +84,14 @@ def main() -> None:
             models.MetricsCompositeResponse,
             client.call(work.pods.get_workload_pod_metrics, ref, pod, metric_type=list(models.PodMetricType), **asked),
         ),
+        "changed inference": (
+            models.Inference1,
+            client.call(
+                work.inferences.update_inference_spec,
+                serving,
+                models.InferenceUpdateRequest.model_validate({"spec": {"image": "python:3.12"}}),
+            ),
+        ),
         "inference metrics": (
             models.MetricsResponse,
             client.call(work.inferences.get_inference_workload_metrics, serving, metric_type=inferred, **asked),
@@ -107,6 +115,7 @@ def main() -> None:
                 "names": all(each["workloadName"] for each in bodies["all pods"][1]["pods"]),
                 "pod metrics": len({each["type"] for each in bodies["pod metrics"][1]["measurements"]}),
                 "inference metrics": [each["type"] for each in bodies["inference metrics"][1]["measurements"]],
+                "image": bodies["changed inference"][1]["spec"]["image"],
                 "manifest": bodies["manifest"][1]["metadata"]["priority"],
                 "nodes": len(bodies["nodes"][1]["nodes"]),
             }
