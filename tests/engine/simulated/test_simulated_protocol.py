@@ -238,11 +238,12 @@ class TestInside:
     def test_a_shell_says_that_it_is_simulated(self, sim: Lab) -> None:
         (pod,) = sim.start(says=MINUTE).pods
         sim.later(3)
-        said, code = sim.run(converse(sim, pod.uid, ["sh"], b"hostname\nnvidia-smi\nmake coffee\nexit 4\n"))
+        said, code = sim.run(converse(sim, pod.uid, ["sh"], b"hostname\nnvidia-smi\nmake coffee\nhelp\nexit 4\n"))
         assert "simulated" in said
         assert "job-abcde-0" in said
         assert "AMD Instinct MI300X OAM" in said
         assert "make: not found" in said
+        assert "It only knows echo, env, hostname, nvidia-smi" in said
         assert code == 4
 
     @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ class Look:
 @click.option("--once", is_flag=True, help="Look once, as in a pipe.")
 @reaches_server
 def command(cluster: str, limit: int, every: float, once: bool) -> None:
-    """Watch who uses the GPUs, most GPUs first; in a pipe, once.
+    """Watch who uses the GPUs, most GPUs first, until Ctrl-C; in a pipe, once.
 
     \b
     stoker top

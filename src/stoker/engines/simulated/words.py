@@ -13,15 +13,15 @@ def answers(pod: Pod, machines: Machines, readings: Callable[[], Readings]) -> d
     """The words, each with what it answers in this pod."""
     shown = ",".join(map(str, pod.place.devices))
     gpus: Answer = lambda _: _gpus(pod, machines, readings())  # noqa: E731
-    return {
+    known: dict[str, Answer] = {
         "echo": " ".join,
-        "help": lambda _: NOTICE,
         "hostname": lambda _: pod.place.name,
         "nvidia-smi": gpus,
         "rocm-smi": gpus,
         "env": lambda _: f"POD_NAME={pod.place.name}\nNODE_NAME={pod.place.node}\nCUDA_VISIBLE_DEVICES={shown}",
         "true": lambda _: NOTICE,
     }
+    return known | {"help": lambda _: f"{NOTICE}\nIt only knows {', '.join(sorted(known))}, help and exit."}
 
 
 def _gpus(pod: Pod, machines: Machines, now: Readings) -> str:
