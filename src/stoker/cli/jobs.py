@@ -132,13 +132,19 @@ def _put_size(body: dict[str, Any], given: Mapping[str, Any]) -> None:
     body["resource"] = {name: value if name == "replica" else _text(value) for name, value in known.items()}
 
 
+def _where(error: Exception) -> str:
+    """What is wrong with a text, and in which line, as far as the parser knows."""
+    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+    return f": {problem}, in line {mark.line + 1}" if mark and problem else ""
+
+
 def _read(file: str) -> dict[str, Any]:
     import yaml
 
     try:
         found = yaml.safe_load(text_of(file))
     except yaml.YAMLError as error:
-        raise click.UsageError(f"{file} is not YAML: {' '.join(str(error).split())}") from error
+        raise click.UsageError(f"{file} is not YAML{_where(error)}.") from error
     if not isinstance(found, dict):
         raise click.UsageError(f"{file} has no fields. stoker schema says which there are.")
     return {str(name): value for name, value in found.items()}

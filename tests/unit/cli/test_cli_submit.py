@@ -265,3 +265,9 @@ def test_a_while_is_written_with_its_unit(text: str, seconds: int) -> None:
 def test_a_while_that_is_none_is_refused() -> None:
     with pytest.raises(click.BadParameter, match="not a duration"):
         Seconds().convert("-5", None, None)
+
+
+def test_a_file_that_cannot_be_read_names_the_line(stoker: RunStoker, tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text("displayName: a\nenv: [\n")
+    failed = stoker("submit", "-f", str(tmp_path / "job.yaml"), server=FakeServer({}))
+    assert "job.yaml is not YAML: expected the node content, but found '<stream end>', in line 3." in failed.stderr

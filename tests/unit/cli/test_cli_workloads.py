@@ -30,6 +30,7 @@ def test_a_description_has_the_pods_and_where_the_service_answers(stoker: RunSto
     shown = stoker("describe", A, server=known(**{f"GET {SAFE}/{A}/service": (200, service)})).stdout
     assert "\nService\n  10.0.0.7:30080 (TCP), to port 8000 of the replicas\n" in shown
     assert f"\nPods\nPOD            PHASE    NODE\n{A}-0  Running  n1\n" in shown
+    assert "\nPlace in queue   -\n" in shown
     assert "Service" not in stoker("describe", A, server=known()).stdout
     down = {f"GET {SAFE}/{A}/service": (503, safe_problem("Stoker.00007", "The cluster does not answer."))}
     assert "\nService\n  The cluster does not answer.\n" in stoker("describe", A, server=known(**down)).stdout

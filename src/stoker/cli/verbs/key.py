@@ -15,15 +15,18 @@ COLUMNS = (
     Column("ID", "id"),
     Column("NAME", "name"),
     Column("USER", "user"),
-    Column("SCOPES", "scopes"),
-    Column("NETWORKS", "cidrs"),
-    Column("EXPIRES", "expiresAt"),
+    Column("SCOPES", "scopes", empty="all"),
+    Column("NETWORKS", "cidrs", empty="all"),
+    Column("EXPIRES", "expiresAt", empty="never"),
     Column("LAST USED", "lastUsedAt"),
     Column("BEGINS", "hint", wide=True),
     Column("LAST USED FROM", "lastUsedFrom", wide=True),
     Column("CREATED", "createdAt", wide=True),
 )
-NEW = (*(Column(column.title, f"key.{column.path}") for column in COLUMNS), Column("SECRET", "secret"))
+NEW = (
+    *(Column(column.title, f"key.{column.path}", empty=column.empty) for column in COLUMNS),
+    Column("SECRET", "secret"),
+)
 
 
 @click.group("key", cls=Verbs)
