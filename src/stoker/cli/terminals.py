@@ -29,7 +29,7 @@ def run_remotely(
     client: "Stoker", workload_id: str, pod: str, command: tuple[str, ...], *, tty: bool, stdin: bool
 ) -> int:
     """Run it, with this terminal where there is to be one, and say how it ended."""
-    columns, rows = shutil.get_terminal_size()
+    columns, rows = _size()
     with (
         client.exec(workload_id, command, pod=pod, tty=tty, columns=columns, rows=rows) as remote,
         _raw() if tty else contextlib.nullcontext(),
@@ -54,7 +54,7 @@ def _type(remote: "RemoteCommand", keyboard: int | None, resized: int) -> None:
         if resized in ready:
             if not os.read(resized, READ_BYTES):
                 return
-            remote.resize(*shutil.get_terminal_size())
+            remote.resize(*_size())
         if keyboard in ready:
             typed = os.read(keyboard, READ_BYTES)
             if typed:
@@ -62,6 +62,14 @@ def _type(remote: "RemoteCommand", keyboard: int | None, resized: int) -> None:
             else:
                 remote.end_input()
                 keyboard = None
+
+
+def _size() -> tuple[int, int]:
+    """Columns and rows of this terminal as it is now: variables of the environment may tell of how it was."""
+    try:
+        return os.get_terminal_size(sys.stdout.fileno())
+    except OSError:
+        return shutil.get_terminal_size()
 
 
 @contextlib.contextmanager

@@ -82,7 +82,7 @@ class Screen:
             stderr=self._keyboard,
             start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-            env={**terminal.environment, "TERM": "xterm"},
+            env={**terminal.environment, "TERM": "xterm", "COLUMNS": "80", "LINES": "24"},
         )
         self._read_until(b"\x1b[?2004h|$ |# ")
 
