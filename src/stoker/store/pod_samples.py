@@ -33,6 +33,21 @@ WHERE cluster_id = :cluster_id
   AND at < :to_at
 ORDER BY at
 """
+NEWEST = """
+SELECT data
+FROM pod_tick
+WHERE cluster_id = :cluster_id
+  AND source = :source
+  AND at = (
+    SELECT at
+    FROM pod_tick
+    WHERE cluster_id = :cluster_id
+      AND source = :source
+      AND at >= :from_at
+    ORDER BY at DESC
+    LIMIT 1
+  )
+"""
 OLDEST_TICK = "SELECT MIN(at) FROM pod_tick WHERE cluster_id = :cluster_id"
 STRIPES_OF = """
 SELECT DISTINCT stripe
@@ -107,6 +122,14 @@ def blocks(
             yield _cut(block, from_at, to_at)
         if late:
             yield _block(uid, late)
+
+
+def newest(transaction: Transaction, cluster_id: str, source: PodSource, from_at: int) -> dict[str, dict[str, float]]:
+    """What was last measured of all pods, if that was not before this moment."""
+    found: dict[str, dict[str, float]] = {}
+    for (data,) in transaction.all(NEWEST, {"cluster_id": cluster_id, "source": source, "from_at": from_at}):
+        found |= _tick.decode(_opened(data))
+    return found
 
 
 def oldest(transaction: Transaction, cluster_id: str) -> int | None:

@@ -41,6 +41,7 @@ ORDER BY attempt DESC, created_at DESC
 """
 NEWEST = "SELECT MAX(created_at) FROM pod WHERE cluster_id = :cluster_id AND released_at IS NULL"
 HELD = f"SELECT {COLUMNS} FROM pod WHERE cluster_id = :cluster_id AND released_at IS NULL"
+HELD_ON = "SELECT uid, node FROM pod WHERE cluster_id = :cluster_id AND released_at IS NULL"
 HELD_OF = f"{HELD} AND workload_uid IN (:keys)"
 ADD = """
 INSERT INTO pod (uid, workload_uid, cluster_id, name, attempt, revision, rank, node, devices, phase, ready,
@@ -180,6 +181,11 @@ def present(transaction: Transaction, workload_uids: Collection[str]) -> dict[st
 def held(transaction: Transaction, cluster_id: str) -> list[Pod]:
     """The pods that still take up room."""
     return [build(row) for row in transaction.all(HELD, {"cluster_id": cluster_id})]
+
+
+def held_on(transaction: Transaction, cluster_id: str) -> dict[str, str]:
+    """The nodes of the pods that still take up room."""
+    return dict(transaction.all(HELD_ON, {"cluster_id": cluster_id}))
 
 
 def held_of(transaction: Transaction, cluster_id: str, workload_uids: Collection[str]) -> dict[str, list[Pod]]:

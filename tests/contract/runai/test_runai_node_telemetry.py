@@ -44,7 +44,7 @@ def values(lab: RunaiLab, kind: str, **query: Any) -> list[tuple[str, ...]]:
     return [(each["value"], *(group["value"] for group in each.get("groups", []))) for each in answer.json()["values"]]
 
 
-def test_nodes_are_added_up_and_what_is_not_known_of_them_has_no_values(fleet: RunaiLab) -> None:
+def test_nodes_are_added_up(fleet: RunaiLab) -> None:
     expected = {
         "TOTAL_GPU_NODES": "3",
         "READY_GPU_NODES": "2",
@@ -62,7 +62,22 @@ def test_nodes_are_added_up_and_what_is_not_known_of_them_has_no_values(fleet: R
         "ALLOCATED_CPU_MEMORY_BYTES": str(GIB),
     }
     assert {kind: values(fleet, kind) for kind in expected} == {kind: [(value,)] for kind, value in expected.items()}
-    assert values(fleet, "USED_CPU_CORES") == values(fleet, "USED_CPU_MEMORY_BYTES") == []
+
+
+def test_what_nodes_use_is_what_their_pods_were_last_seen_to_take(fleet: RunaiLab) -> None:
+    assert values(fleet, "USED_CPU_CORES") == [("0",)]
+    ref = fleet.submit(replica=2)
+    fleet.start(ref, {"node-001": []}, {"node-002": []})
+    first, second = fleet.pods(ref)
+    now = fleet.clock.now()
+    fleet.measure(first.uid, now - 15_000, cpu_milli=9000, memory_bytes=9 * GIB)
+    fleet.measure(first.uid, now, cpu_milli=500, memory_bytes=GIB)
+    assert values(fleet, "USED_CPU_CORES", groupBy="Node")[:2] == [("0.5", "node-001"), ("0", "node-002")]
+    fleet.clock.advance(seconds=60)
+    fleet.measure(second.uid, now + 60_000, cpu_milli=2000, memory_bytes=2 * GIB)
+    assert values(fleet, "USED_CPU_MEMORY_BYTES", groupBy="Nodepool") == [(str(2 * GIB), "big"), ("0", "default")]
+    fleet.clock.advance(seconds=301)
+    assert values(fleet, "USED_CPU_CORES") == [("0",)]
 
 
 def test_groups_and_filters(fleet: RunaiLab) -> None:

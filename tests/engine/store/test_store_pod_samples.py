@@ -90,3 +90,14 @@ def test_hours_are_forgotten_with_the_other_readings(store: Store, loop_run: Loo
     close(store, loop_run, 9 * HOUR_MS)
     assert loop_run(store.write(lambda tx: retention.forget(tx, "pod_hour", 2 * HOUR_MS))) == 2
     assert [block.at for block in read(store, loop_run, "a")] == [[2 * HOUR_MS]]
+
+
+def test_what_was_last_measured_is_found_if_it_is_new_enough(store: Store, loop_run: LoopRun) -> None:
+    def newest(from_at: int) -> dict[str, dict[str, float]]:
+        return loop_run(store.read(lambda tx: pod_samples.newest(tx, CLUSTER, PodSource.USE, from_at)))
+
+    keep(store, loop_run, 1000, a={"cpu": 1}, b={"cpu": 2})
+    keep(store, loop_run, 2000, a={"cpu": 3}, c={"cpu": 4})
+    keep(store, loop_run, 3000, PodSource.INFERENCE, a={"waiting": 5})
+    assert newest(0) == newest(2000) == {"a": {"cpu": 3.0}, "c": {"cpu": 4.0}}
+    assert newest(2001) == {}

@@ -44,14 +44,15 @@ AMOUNTS: dict[NodeTelemetryType, NodeAmount] = {
     "FREE_GPUS": NodeAmount.FREE_GPUS,
     "ALLOCATED_GPUS": NodeAmount.ALLOCATED_GPUS,
     "TOTAL_CPU_CORES": NodeAmount.CPUS,
+    "USED_CPU_CORES": NodeAmount.USED_CPUS,
     "ALLOCATED_CPU_CORES": NodeAmount.ALLOCATED_CPUS,
     "TOTAL_GPU_MEMORY_BYTES": NodeAmount.GPU_MEMORY,
     "USED_GPU_MEMORY_BYTES": NodeAmount.GPU_MEMORY_USED,
     "TOTAL_CPU_MEMORY_BYTES": NodeAmount.MEMORY,
+    "USED_CPU_MEMORY_BYTES": NodeAmount.USED_MEMORY,
     "ALLOCATED_CPU_MEMORY_BYTES": NodeAmount.ALLOCATED_MEMORY,
     "FULLY_FREE_GPU_NODES": NodeAmount.FREE_GPU_NODES,
 }
-"""What is not here is not known of nodes as a whole, and has no values."""
 GROUPINGS: dict[NodeGroupBy, tuple[NodeGrouping, str]] = {
     "ClusterId": (NodeGrouping.CLUSTER, "cluster"),
     "Nodepool": (NodeGrouping.POOL, "nodepool"),
@@ -80,13 +81,11 @@ async def read_node_telemetry(call: Call[NodeTelemetryParams]) -> Telemetry | Re
     """What nodes have, hold and use now, of all of them or in groups."""
     asked = call.params
     groups = [GROUPINGS[each] for each in dict.fromkeys(asked.group_by)]
-    amount = AMOUNTS.get(asked.telemetry_type)
     sums, at = await call.services.node_totals.read(
-        amount or NodeAmount.GPUS, [by for by, _ in groups], asked.cluster_id, asked.nodepool_name
+        AMOUNTS[asked.telemetry_type], [by for by, _ in groups], asked.cluster_id, asked.nodepool_name
     )
     keys = [key for _, key in groups]
-    values = [_value(each, keys) for each in sums] if amount else []
-    answer = Telemetry(asked.telemetry_type, rfc3339(at), values)
+    answer = Telemetry(asked.telemetry_type, rfc3339(at), [_value(each, keys) for each in sums])
     return telemetry_csv(answer, keys) if wants_csv(call.request) else answer
 
 
