@@ -1,7 +1,7 @@
 """The past of the demo has every property that a real past has."""
 
 import itertools
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 import pytest
@@ -14,6 +14,7 @@ from stoker.engines.simulated.machine import LARGE_GPUS, Machines, fleet_of
 from stoker.server.demo.lives import Job, life_of
 from stoker.server.demo.past import Occupied, Past
 from stoker.server.demo.people import TEAMS, Member, World
+from stoker.server.demo.rooms import Rooms
 from stoker.store.past import Life
 
 NOW = 1_790_000_000_000
@@ -169,6 +170,19 @@ def test_room_for_something_large_is_left(lives: list[Life]) -> None:
     used = {node for node, *_ in spans(lives)}
     large = [node.name for node in MACHINES.nodes if len(node.devices) == LARGE_GPUS]
     assert len([name for name in large if name not in used]) >= 2
+
+
+def test_a_gang_gets_gpus_of_one_model_where_one_has_room() -> None:
+    rooms = Rooms(MACHINES.nodes)
+    each = Resources(gpu_milli=8 * MILLI, cpu_milli=MILLI, memory_bytes=1 << 30)
+    model = {node.name: node.devices[0].model for node in MACHINES.nodes}
+    gangs = 0
+    while seats := rooms.seats(each, 3):
+        free = Counter(model[name] for name, gpus in rooms.free_gpus().items() for _ in range(gpus // 8))
+        assert len({model[name] for name, _ in seats}) == 1 or max(free.values()) < 3
+        rooms.take(seats, each)
+        gangs += 1
+    assert gangs == GPUS // 8 // 3
 
 
 def test_who_was_there_before_keeps_its_place() -> None:

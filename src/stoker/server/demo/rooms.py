@@ -17,20 +17,31 @@ class Rooms:
         self._left: dict[str, Resources] = {}
         self._down: set[str] = set()
         self._shelf: dict[int, dict[str, None]] = {}
+        self._model: dict[str, str] = {}
         for node in nodes:
             if node.name not in spared:
+                self._model[node.name] = node.devices[0].model if node.devices else ""
                 self._free[node.name] = [device.index for device in node.devices]
                 self._left[node.name] = node.capacity
                 self._shelf.setdefault(len(node.devices), {})[node.name] = None
         self._most = max(self._shelf, default=0)
+        self._models = dict.fromkeys(self._model.values())
 
     def seats(self, each: Resources, replicas: int) -> list[Seat] | None:
-        """Room for all of them, on nodes that are as full as can be; None when they do not all fit."""
+        """Room for all of them, on nodes that are as full as can be, with GPUs of one model where one has room for all;
+        None when they do not all fit."""
+        anywhere = self._seats(each, replicas, None)
+        if anywhere is None or len({self._model[name] for name, _ in anywhere}) == 1:
+            return anywhere
+        alike = (self._seats(each, replicas, model) for model in self._models)
+        return next((found for found in alike if found is not None), anywhere)
+
+    def _seats(self, each: Resources, replicas: int, model: str | None) -> list[Seat] | None:
         gpus = each.gpu_milli // MILLI
         found: list[Seat] = []
         for level in self._levels(gpus, replicas):
             for name in self._shelf.get(level, ()):
-                if name in self._down:
+                if name in self._down or model not in (None, self._model[name]):
                     continue
                 count = min(self._slots(name, each), replicas - len(found))
                 free = self._free[name]
