@@ -30,6 +30,8 @@ TURN = 16
 LOOK_SECONDS = 1.0
 """How often the outbox is looked at: another process may have written something, or a wait is over."""
 REST_SECONDS = 0.2
+PAUSE_SECONDS = 30.0
+"""How long a webhook is left in peace after what came of a try could not be written down, as on a full disk."""
 GONE = 410
 GONE_WORDS = "The receiver answered 410: it wants no more."
 
@@ -78,6 +80,9 @@ class Courier:
             log.warning("webhook %s could not be served: %s", webhook_id, error.message)
         except Exception:
             log.exception("webhook %s could not be served", webhook_id)
+        else:
+            return
+        await asyncio.sleep(PAUSE_SECONDS)
 
     async def _deliver(self, webhook_id: str) -> None:
         for _ in range(TURN):

@@ -107,8 +107,8 @@ class HookLab:
         return Courier(store, self.clock, lambda count: bytes(count), self.signal, post)
 
     @contextlib.asynccontextmanager
-    async def delivering(self, **options: Any) -> AsyncIterator[None]:
-        task = asyncio.create_task(self.courier(self.store, **options).run())
+    async def delivering(self, store: Any = None, **options: Any) -> AsyncIterator[None]:
+        task = asyncio.create_task(self.courier(store or self.store, **options).run())
         try:
             yield
         finally:

@@ -1,6 +1,8 @@
 """Events reach their receivers: signed, at least once, in order, again after a failure; nobody waits for another."""
 
 import asyncio
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -11,6 +13,7 @@ from tests.engine.webhooks.receiver import HANG, Receiver, status
 from stoker.controller.lease import Lease, LeaseLostError
 from stoker.controller.retention import forget_once
 from stoker.controller.webhooks import LEASE
+from stoker.domain.errors import ErrorCode, StokerError
 from stoker.domain.lifecycle import Placed, PodsUp, Preempted, StopAsked, transition
 from stoker.domain.node import Device, Node
 from stoker.domain.readings import GpuFault
@@ -18,7 +21,7 @@ from stoker.domain.settings import Settings
 from stoker.domain.webhook_signatures import secret_text
 from stoker.domain.webhooks import RETRY_SECONDS, DeliveryState, EventType
 from stoker.store import gpu_spans, node_faults, nodes, outbox, webhooks, workloads
-from stoker.store.base import Transaction
+from stoker.store.base import Store, Transaction
 from stoker.store.outbox import Outcome
 
 
@@ -188,6 +191,44 @@ def test_what_was_sent_and_not_written_down_comes_again_and_is_the_same(hooks: H
             first, again, second = receiver.received
             assert (first.id, first.body) == (again.id, again.body)
             assert second.id != first.id
+
+    loop_run(play())
+
+
+class FullDisk:
+    """The store, to which nothing can be written while it is `full`."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.full = True
+        self.refused = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def write(self, change: Callable[[Transaction], Any]) -> Any:
+        if not self.full:
+            return await self._store.write(change)
+        self.refused.set()
+        raise StokerError(ErrorCode.BACKEND_DOWN, "The disk is full.")
+
+
+def test_on_a_full_disk_no_receiver_gets_the_same_again_and_again(hooks: HookLab, loop_run: LoopRun) -> None:
+    disk = FullDisk(hooks.store)
+
+    async def play() -> None:
+        async with Receiver.listening() as first, Receiver.listening() as other:
+            await hooks.hook(first.url, workspace_id=1)
+            await hooks.end()
+            async with hooks.delivering(disk):
+                async with asyncio.timeout(20):
+                    await disk.refused.wait()
+                disk.full = False
+                hook = await hooks.hook(other.url, workspace_id=2)
+                for count in (1, 2, 3):
+                    await hooks.end(workspace_id=2)
+                    await hooks.until(hook, lambda found, n=count: [each.tries for each in found] == [1] * n)
+            assert len(first.received) == 1
 
     loop_run(play())
 
