@@ -31,6 +31,10 @@ class _Server:
         self.again_at = 0
         self._failed = 0
 
+    def due(self, at: int) -> bool:
+        """Whether it is asked now; a clock that was set back keeps nobody waiting."""
+        return bool(self.paths) and not at < self.again_at <= at + LONGEST_WAIT_MS
+
     def answered(self, path: str, at: int) -> None:
         self.paths, self.again_at, self._failed = (path,), at, 0
 
@@ -73,7 +77,7 @@ class InferenceCollector:
         listening = {each.pod_uid: each for each in self._engine.serving()}
         self._servers = {uid: server for uid, server in self._servers.items() if uid in listening}
         await self._meet([each for uid, each in listening.items() if uid not in self._servers])
-        due = [uid for uid, server in self._servers.items() if server.paths and server.again_at <= at]
+        due = [uid for uid, server in self._servers.items() if server.due(at)]
         due = sorted(due, key=lambda uid: self._servers[uid].again_at)[:MOST]
         said = await asyncio.gather(*(self._ask(listening[uid], self._servers[uid], at) for uid in due))
         found = {uid: values for uid, values in zip(due, said, strict=True) if values}

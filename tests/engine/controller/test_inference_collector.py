@@ -188,6 +188,15 @@ def test_one_that_has_nothing_to_say_is_asked_less_and_less_often(file: Store, l
     play(file, loop_run, story)
 
 
+def test_a_clock_that_is_set_back_keeps_nobody_from_being_heard(file: Store, loop_run: LoopRun) -> None:
+    async def story(lab: Lab, servers: Servers) -> None:
+        await lab.listen("vllm", await servers.open(page("vllm:num_requests_running 3\n")))
+        assert await lab.collector.collect(3_600_000) == 1
+        assert await lab.collector.collect(15_000) == 1
+
+    play(file, loop_run, story)
+
+
 def test_who_did_not_ask_for_it_is_left_alone(file: Store, loop_run: LoopRun) -> None:
     async def story(lab: Lab, servers: Servers) -> None:
         address = await servers.open(page("vllm:num_requests_running 3\n"))
