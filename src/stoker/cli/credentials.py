@@ -52,12 +52,12 @@ def credential_for(server: str, given: str | None) -> Credential:
     if stored := log_ins().get(server):
         return Credential(stored.token, f"the log-in as {stored.username} kept in {credentials_file()}")
     if not is_loopback(server):
-        return Credential(None, "none, for there is no log-in for this server")
+        return Credential(None, "none; there is no log-in for this server")
     path = data_dir() / ADMIN_KEY
     try:
         return Credential(path.read_text().strip() or None, f"the admin key in {path}")
     except OSError as error:
-        return Credential(None, f"none: there is no log-in for this server, and {path}: {error.strerror}")
+        return Credential(None, f"none; there is no log-in for this server, and no key in {path}: {error.strerror}")
 
 
 def log_ins() -> dict[str, StoredLogIn]:

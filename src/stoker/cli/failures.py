@@ -74,7 +74,7 @@ def explained(error: Exception, ctx: click.Context) -> Exception:
 def _why(error: StokerError, ctx: click.Context) -> str:
     """Where a credential that was refused came from; the server cannot know."""
     used = ctx.meta.get(CREDENTIAL) if error.code is ErrorCode.NOT_SIGNED_IN else None
-    return f"The credential was {used}." if used else ""
+    return f"Credential: {used}." if used else ""
 
 
 def _to_reach(server: str) -> str:

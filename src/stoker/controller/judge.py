@@ -153,11 +153,15 @@ def _times(count: int) -> str:
 
 
 def why(pod: Pod) -> str:
-    """How a pod ended, in a sentence."""
+    """How a pod ended, and what its engine has to say about it."""
     if pod.phase is PodPhase.LOST:
         return pod.message or f"pod {pod.name} was lost with its node"
     if pod.signal:
-        return f"pod {pod.name} was killed by signal {pod.signal} (exit code {128 + pod.signal}); {pod.message}"
+        return _more(f"pod {pod.name} was killed by signal {pod.signal} (exit code {128 + pod.signal})", pod.message)
     if pod.exit_code is None:
-        return f"pod {pod.name} could not be started; {pod.message}"
+        return _more(f"pod {pod.name} could not be started", pod.message)
     return f"pod {pod.name} exited with code {pod.exit_code}"
+
+
+def _more(fact: str, message: str) -> str:
+    return f"{fact}. {message}" if message else fact

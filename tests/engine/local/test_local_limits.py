@@ -32,7 +32,7 @@ def test_a_memory_hog_is_killed_by_its_control_group_and_that_is_said(lab: Lab) 
     uid = lab.job(HOG, resources=SMALL)
     pod = lab.end(uid)
     assert (pod.phase, pod.exit_code) == (PodPhase.FAILED, 137)
-    assert pod.message == "It was killed: it needed more memory than the 100 MiB it asked for. Ask for more."
+    assert pod.message == "It needed more memory than the 100 MiB it asked for. Ask for more."
     assert "took it all" not in "\n".join(lab.lines(uid))
 
 

@@ -39,7 +39,7 @@ def test_the_hint_of_the_server_is_passed_on(stoker: RunStoker) -> None:
 
 def test_a_refused_credential_says_where_it_came_from(stoker: RunStoker) -> None:
     failed = stoker("--token", "sk-x", "user", "show", "x", server=refusing(401, "not_signed_in", "No."))
-    assert "The credential was that of --token or STOKER_TOKEN." in failed.stderr
+    assert "Credential: that of --token or STOKER_TOKEN." in failed.stderr
 
 
 def test_the_next_command_names_the_server_that_was_named(stoker: RunStoker) -> None:

@@ -146,7 +146,7 @@ class Pod:
                 return self._exit["reason"]
             if self._exit.get("oom") == "1" and self._exit.get("code") != "0":
                 memory = spoken_bytes(self.record.memory_bytes)
-                return f"It was killed: it needed more memory than the {memory} it asked for. Ask for more."
+                return f"It needed more memory than the {memory} it asked for. Ask for more."
             return _end_words(self._exit)
         if self.lost:
             return LOST

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from stoker.domain.quantity import spoken_bytes
 from stoker.domain.resources import MILLI
 from stoker.domain.workload import Kind, PodPhase
 from stoker.engines.base import PodSeen
@@ -203,7 +204,7 @@ class Pod:
             waited = at + self._ms(WATCHDOG_SECONDS)
             return End(waited, PodPhase.FAILED, 128 + ABORT, ABORT, "The command was ended by signal 6.")
         if code == OUT_OF_MEMORY:
-            needed = f"It was killed: it needed more than its {self.attempt.memory_bytes} bytes of memory."
+            needed = f"It needed more memory than the {spoken_bytes(self.attempt.memory_bytes)} it asked for."
             return End(at, PodPhase.FAILED, OUT_OF_MEMORY, KILL, needed)
         return End(at, PodPhase.FAILED, code, None, f"The command ended with exit code {code}.")
 
