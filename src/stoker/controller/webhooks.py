@@ -56,12 +56,16 @@ class Courier:
             await self._post.close()
 
     async def _look(self, group: asyncio.TaskGroup) -> None:
+        waiting: list[str] = []  # whoever had a turn stands at the end again
         with self._signal.listening() as listener:
             while True:
                 self._serving = {hook: task for hook, task in self._serving.items() if not task.done()}
-                waiting = [hook for hook in await self._due() if hook not in self._serving]
-                for hook in waiting[: AT_ONCE - len(self._serving)]:
+                due = dict.fromkeys([hook for hook in await self._due() if hook not in self._serving])
+                waiting = [hook for hook in dict.fromkeys([*waiting, *due]) if hook in due]
+                room = AT_ONCE - len(self._serving)
+                for hook in waiting[:room]:
                     self._serving[hook] = group.create_task(self._serve(hook))
+                waiting = waiting[room:]
                 await asyncio.sleep(REST_SECONDS)
                 await listener.wait(LOOK_SECONDS)
 

@@ -10,6 +10,7 @@ from tests.conftest import LoopRun
 from tests.engine.webhooks.lab import SECRET, HookLab
 from tests.engine.webhooks.receiver import HANG, Receiver, status
 
+from stoker.controller import webhooks as controller
 from stoker.controller.lease import Lease, LeaseLostError
 from stoker.controller.retention import forget_once
 from stoker.controller.webhooks import LEASE
@@ -162,6 +163,25 @@ def test_a_receiver_that_hangs_holds_up_no_other(hooks: HookLab, loop_run: LoopR
             await quick.until(lambda found: len(found) == 3)
             await slow.until(lambda found: len(found) == 1)
             assert [each.tries for each in await hooks.deliveries(hanging)] == [0, 0, 0]
+
+    loop_run(play())
+
+
+def test_many_events_for_receivers_that_hang_leave_the_others_their_turn(
+    hooks: HookLab, loop_run: LoopRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(controller, "AT_ONCE", 1)
+
+    async def play() -> None:
+        async with Receiver.listening() as stuck, Receiver.listening() as good:
+            stuck.answers = [HANG] * 5
+            slow, fast = await hooks.hook(stuck.url, workspace_id=1), await hooks.hook(good.url, workspace_id=2)
+            for _ in stuck.answers:
+                await hooks.end(workspace_id=1)
+            await hooks.end(workspace_id=2)
+            async with hooks.delivering(limit_seconds=0.1):
+                await hooks.until(fast, lambda found: found[0].state is DeliveryState.DELIVERED)
+                assert sum(each.tries for each in await hooks.deliveries(slow)) <= 2
 
     loop_run(play())
 
