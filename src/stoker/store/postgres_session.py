@@ -127,6 +127,8 @@ class PostgresTransaction:
     def many(self, sql: str, rows: Sequence[Params]) -> int:
         if not rows:
             return 0
+        if len(rows) == 1:  # a pipeline for one statement costs more than the statement
+            return self.run(sql, rows[0])
         try:
             self._cursor.executemany(to_psycopg(sql), rows)
         except psycopg.Error as error:
