@@ -15,7 +15,9 @@ Time = Annotated[
 ]
 Page = Annotated[int, Meta(ge=1, le=2**31, description="From 1.")]
 PageSize = Annotated[int, Meta(ge=1, le=1000)]
+Namespace = Annotated[str, Meta(description="The whole name; all namespaces when left out.")]
 Dimension = Literal["label", "annotation"]
+Key = Annotated[str, Meta(min_length=1, description="The key of a label or an annotation.")]
 EVER = (-(1 << 62), 1 << 62)
 USUAL_SIZE = 20
 
@@ -70,19 +72,19 @@ class PageParams(RangeParams, frozen=True, kw_only=True):
 
 
 class NamespaceParams(PageParams, frozen=True, kw_only=True):
-    namespace: str = ""
+    namespace: Namespace = ""
 
 
 class LabelParams(PageParams, frozen=True, kw_only=True):
     dimension_type: Dimension
-    dimension_key: Annotated[str, Meta(min_length=1)]
-    dimension_value: str = ""
+    dimension_key: Key
+    dimension_value: Annotated[str, Meta(description="All values of the key when left out.")] = ""
 
 
 class WorkloadParams(RangeParams, frozen=True, kw_only=True):
-    namespace: str = ""
-    workload_name: str = ""
-    workload_type: str = ""
+    namespace: Namespace = ""
+    workload_name: Annotated[str, Meta(description="The whole name that it was given; all when left out.")] = ""
+    workload_type: Annotated[str, Meta(description="A kind, as Job or PyTorchJob; all when left out.")] = ""
     page: Page = 1
     page_size: PageSize = USUAL_SIZE
     order_by: Literal["time", "utilization"] = "time"
@@ -98,7 +100,7 @@ class KeysParams(SometimeParams, frozen=True, kw_only=True):
 
 
 class ValuesParams(KeysParams, frozen=True, kw_only=True):
-    dimension_key: Annotated[str, Meta(min_length=1)]
+    dimension_key: Key
 
 
 class SnapshotParams(SometimeParams, frozen=True, kw_only=True):

@@ -54,8 +54,8 @@ class ListParams(Params, frozen=True, kw_only=True, rename="camel"):
     cluster_id: str = ""
     user_id: str = ""
     user_name: Fuzzy = ""
-    phase: tuple[PhaseWord, ...] = ()
-    kind: tuple[Kind, ...] = ()
+    phase: Annotated[tuple[PhaseWord, ...], Meta(description="One or several, with commas between them.")] = ()
+    kind: Annotated[tuple[Kind, ...], Meta(description="One or several, with commas between them.")] = ()
     description: Fuzzy = ""
     workload_id: Fuzzy = ""
     since: Moment | None = None
