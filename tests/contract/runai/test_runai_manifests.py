@@ -118,6 +118,16 @@ def test_a_part_of_a_gpu_is_asked_for_by_annotation(lab: RunaiLab) -> None:
     assert made["rawManifest"]["spec"]["template"]["metadata"]["annotations"] == {"gpu-fraction": "0.5"}
 
 
+@pytest.mark.parametrize(("fraction", "limits"), [("2", {}), ("0", {}), ("", {}), ("0.5", {"nvidia.com/gpu": 4})])
+def test_what_is_no_part_of_one_gpu_is_refused_by_its_name(
+    lab: RunaiLab, fraction: str, limits: dict[str, int]
+) -> None:
+    container = {**CONTAINER, "resources": {"limits": limits}}
+    template = {"metadata": {"annotations": {"gpu-fraction": fraction}}, "spec": {"containers": [container]}}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": template}}
+    assert refused(lab, body(lab, job)).startswith("manifest.spec.template.metadata.annotations.gpu-fraction: ")
+
+
 def changed(**container: Any) -> dict[str, Any]:
     spec = {"containers": [{**CONTAINER, **container}]}
     return {"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": {"spec": spec}}}

@@ -3,7 +3,7 @@
 import base64
 import binascii
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -162,8 +162,16 @@ def _resources(asked: ContainerResources, annotations: Mapping[str, str]) -> tup
     path = "manifest.spec.template.spec.containers[0].resources"
     if amounts or len(gpus) > 1:
         raise bad_request(f"{path}.{next(iter(amounts), GPUS[1])}", "there is nothing like it here. Leave it out.")
-    asked_for = annotations.get(FRACTION) or next(iter(gpus), "0")
-    return cpu, memory, milli(asked_for, f"{path}.{GPUS[0]}")
+    part = _part(annotations[FRACTION], gpus) if FRACTION in annotations else 0
+    return cpu, memory, part or milli(next(iter(gpus), "0"), f"{path}.{GPUS[0]}")
+
+
+def _part(text: str, gpus: Sequence[str]) -> int:
+    field = f"manifest.spec.template.metadata.annotations.{FRACTION}"
+    part = milli(text, field)
+    if not 0 < part < MILLI or gpus:
+        raise bad_request(field, "it is a part of one GPU, and no GPU beside it. Use a number between 0 and 1, as 0.5.")
+    return part
 
 
 def manifest_of(workload: Workload) -> dict[str, Any]:
