@@ -34,7 +34,7 @@ COLUMNS = (
     Column("CPU", "resource.cpu", wide=True),
     Column("MEMORY", "resource.memory", wide=True),
     Column("PRIORITY", "priority", wide=True),
-    Column("PLACE", "schedulerOrder", wide=True),
+    Column("PLACE", "schedulerOrder", wide=True, show=lambda place: str(place or "-")),
     Column("ATTEMPT", "dispatchCount", wide=True),
     Column("CREATED", "creationTime", wide=True),
     Column("STARTED", "startTime", wide=True),
