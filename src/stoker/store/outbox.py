@@ -88,7 +88,7 @@ class Outcome(Struct, frozen=True):
 def tell_changes(transaction: Transaction, changes: Iterable[tuple[Workload, Change]]) -> None:
     """Write down what these changes of workloads are to others."""
     happened = [(kind, change) for before, change in changes if (kind := event_of(before, change)) is not None]
-    hooks = webhooks.enabled(transaction) if happened else []
+    hooks = webhooks.enabled(transaction, {each.workload.workspace_id for _, each in happened}) if happened else []
     heard = [
         (kind, change)
         for kind, change in happened

@@ -1,10 +1,13 @@
 """Webhooks and the secrets that sign what is sent to them. A secret that was replaced is good for a while longer."""
 
+from collections.abc import Collection
+
 from msgspec import structs
 
 from stoker.domain.listing import Listing, Window
 from stoker.domain.webhooks import EventType, Webhook
 from stoker.store.base import Row, Transaction
+from stoker.store.keys import by_keys
 from stoker.store.listing import page, where
 
 SELECT = """
@@ -16,7 +19,8 @@ FROM webhook
 LEFT JOIN workspace ON workspace.id = webhook.workspace_id
 """
 BY_ID = f"{SELECT} {SOURCE} WHERE webhook.id = :id"
-ENABLED = f"{SELECT} {SOURCE} WHERE webhook.enabled = 1 ORDER BY webhook.created_at, webhook.id"
+OF_ALL = f"{SELECT} {SOURCE} WHERE webhook.enabled = 1 AND webhook.workspace_id IS NULL"
+OF_SOME = f"{SELECT} {SOURCE} WHERE webhook.enabled = 1 AND webhook.workspace_id IN (:keys)"
 COUNT_OF_WORKSPACE = "SELECT COUNT(*) FROM webhook WHERE workspace_id = :workspace_id"
 COUNT_OF_NONE = "SELECT COUNT(*) FROM webhook WHERE workspace_id IS NULL"
 ADD = """
@@ -43,9 +47,10 @@ def find(transaction: Transaction, webhook_id: str) -> Webhook | None:
     return _build(row) if row else None
 
 
-def enabled(transaction: Transaction) -> list[Webhook]:
-    """All that events are written down for."""
-    return [_build(row) for row in transaction.all(ENABLED)]
+def enabled(transaction: Transaction, workspace_ids: Collection[int] = ()) -> list[Webhook]:
+    """All that events of these workspaces are written down for: theirs, and those of the whole installation."""
+    rows = [*transaction.all(OF_ALL), *by_keys(transaction, OF_SOME, workspace_ids)]
+    return sorted((_build(row) for row in rows), key=lambda hook: (hook.created_at, hook.id))
 
 
 def browse(transaction: Transaction, workspace_id: int | None, seen_by: str | None, window: Window) -> Listing[Webhook]:
