@@ -22,7 +22,7 @@ install: .venv/run.stamp ## create .venv and install Stoker into it
 dev: .venv/dev.stamp ## install Stoker and everything that tests and checks need
 
 test: dev ## run every test, on SQLite and on a real PostgreSQL
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 lint: dev ## check style and types
 	$(BIN)/ruff format --check .

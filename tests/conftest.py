@@ -2,7 +2,9 @@
 
 import asyncio
 import os
+import shutil
 import tempfile
+import time
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -36,9 +38,15 @@ def loop_run() -> Iterator[LoopRun]:
 @pytest.fixture
 def shared_folder() -> Iterator[Path]:
     """A folder that jobs can write too: /tmp is each pod's own, and jobs may run as another user."""
-    with tempfile.TemporaryDirectory(prefix="stoker-test-", dir="/var/tmp") as name:
-        Path(name).chmod(0o777)
-        yield Path(name)
+    folder = Path(tempfile.mkdtemp(prefix="stoker-test-", dir="/var/tmp"))
+    folder.chmod(0o777)
+    yield folder
+    for _ in range(100):  # a job that is still being stopped may write into it
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"something writes into {folder} on and on")
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -70,7 +70,7 @@ def test_code_in_a_job_reports_without_being_set_up(tmp_path: Path) -> None:
     with LiveServer(tmp_path / "data").start() as server, closing(server.client()) as client:
         job = client.create(script)
         assert client.end(job)["phase"] == "Succeeded", client.lines(job)
+        assert client.lines(job) == []
         found = curves(client, job)
         assert found["loss"] == [(step, 1 / (step + 1)) for step in range(100)]
         assert len(found["accuracy"]) == 100
-        assert client.lines(job) == []
