@@ -10,8 +10,8 @@ from tests.api.lab import SAFE, V1
 from tests.contract.safe.lab import WAIT, QueueLab, RunningLab
 
 from stoker.domain.errors import ErrorCode, StokerError
+from stoker.domain.events import Placed, PodsUp
 from stoker.domain.identity import UserKind
-from stoker.domain.lifecycle import Placed, PodsUp
 from stoker.domain.permissions import Actor
 from stoker.services import events
 

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import pty
-import shutil
 import signal
 import socket
 import ssl
@@ -15,6 +14,7 @@ from pathlib import Path
 import httpx
 import msgspec
 import pytest
+from tests.certificates import Certificate, certificate_of, openssl
 from tests.engine.live import STOKER, until
 from tests.engine.test_protocol import BODY, GET, HOST, LENGTH, LOGIN, PING, SLACK, TIMEOUT, WEBSOCKET, Wire, WireServer
 
@@ -23,30 +23,9 @@ from stoker.server.protocol import ANSWER_GRACE_SECONDS, STREAM_GRACE_SECONDS
 PATIENT = ("--request-timeout-seconds", "30")
 
 
-class Certificate(msgspec.Struct, frozen=True):
-    cert: Path
-    key: Path
-
-    @property
-    def flags(self) -> tuple[str, ...]:
-        return ("--tls-cert", str(self.cert), "--tls-key", str(self.key))
-
-
 @pytest.fixture(scope="module")
-def openssl() -> str:
-    found = shutil.which("openssl")
-    return found or pytest.skip("there is no openssl here to make a certificate with")
-
-
-@pytest.fixture(scope="module")
-def certificate(openssl: str, tmp_path_factory: pytest.TempPathFactory) -> Certificate:
-    folder = tmp_path_factory.mktemp("tls")
-    made = Certificate(folder / "cert.pem", folder / "key.pem")
-    words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj /CN=localhost"
-    names = ("-addext", "subjectAltName=DNS:localhost")
-    files = ("-keyout", str(made.key), "-out", str(made.cert))
-    subprocess.run([openssl, *words.split(), *names, *files], check=True, capture_output=True)
-    return made
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
+    return certificate_of("localhost", tmp_path_factory.mktemp("tls"))
 
 
 @pytest.fixture(scope="module")
@@ -188,10 +167,10 @@ class TestTls:
         assert "Traceback" not in server.complaints()
 
     def test_a_key_with_a_passphrase_is_a_sentence_not_a_question(
-        self, openssl: str, certificate: Certificate, tmp_path: Path
+        self, certificate: Certificate, tmp_path: Path
     ) -> None:
         locked = Certificate(certificate.cert, tmp_path / "locked.pem")
-        words = [openssl, "ec", "-in", str(certificate.key), "-aes256", "-passout", "pass:secret", "-out", locked.key]
+        words = [openssl(), "ec", "-in", str(certificate.key), "-aes256", "-passout", "pass:secret", "-out", locked.key]
         subprocess.run(words, check=True, capture_output=True)
         command = [*STOKER, "serve", "--port", "0", "--data-dir", str(tmp_path / "data"), *locked.flags]
         screen, keyboard = pty.openpty()

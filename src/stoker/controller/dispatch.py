@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from stoker.controller.settle import State
-from stoker.domain.lifecycle import Change, Placed, transition
+from stoker.domain.events import Placed
+from stoker.domain.lifecycle import Change, transition
 from stoker.domain.names import Randomness, ordered_uuid
 from stoker.domain.node import Node
 from stoker.domain.placement import free_devices

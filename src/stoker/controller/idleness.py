@@ -8,9 +8,10 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from stoker.domain.clock import Clock
+from stoker.domain.events import Event, IdleNoted, StopAsked
 from stoker.domain.identity import Workspace
 from stoker.domain.idleness import REPORTED, WARNED, IdleAction, IdlePolicy, IdleSpan, IdleStep, duration, look
-from stoker.domain.lifecycle import Change, Event, IdleNoted, StopAsked, transition
+from stoker.domain.lifecycle import Change, transition
 from stoker.domain.workload import Phase, Workload
 from stoker.store import idle_watch, workloads, workspaces
 from stoker.store.base import Store, Transaction

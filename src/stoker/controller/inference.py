@@ -8,12 +8,11 @@ import asyncio
 from collections.abc import Sequence
 
 from stoker.domain.clock import Clock
-from stoker.domain.errors import StokerError
 from stoker.domain.pod_samples import PodSource, Values
 from stoker.domain.scraping import metrics_paths
 from stoker.engines.base import Engine, Serving
 from stoker.store import pod_samples, workloads
-from stoker.store.base import Store
+from stoker.store.base import Store, has_room
 from stoker.telemetry import inference
 from stoker.telemetry.exposed import Pages
 
@@ -81,7 +80,7 @@ class InferenceCollector:
         due = sorted(due, key=lambda uid: self._servers[uid].again_at)[:MOST]
         said = await asyncio.gather(*(self._ask(listening[uid], self._servers[uid], at) for uid in due))
         found = {uid: values for uid, values in zip(due, said, strict=True) if values}
-        if found and self._has_room():
+        if found and has_room(self._store):
             encoded = await asyncio.to_thread(pod_samples.encode, found)
             await self._store.write(lambda tx: pod_samples.add(tx, self._cluster_id, at, PodSource.INFERENCE, encoded))
         return len(found)
@@ -103,11 +102,3 @@ class InferenceCollector:
                     return found
         server.failed(at, self._period_ms)
         return {}
-
-    def _has_room(self) -> bool:
-        """A disk that runs full is left to what matters more."""
-        try:
-            self._store.check_room()
-        except StokerError:
-            return False
-        return True

@@ -7,16 +7,8 @@ from collections.abc import Sequence, Set
 
 from msgspec import Struct
 
-from stoker.domain.lifecycle import (
-    Event,
-    PodsEnded,
-    PodsGone,
-    PodsLost,
-    PodsShort,
-    PodsUp,
-    TimedOut,
-    ran_ms,
-)
+from stoker.domain.events import Event, PodsEnded, PodsGone, PodsLost, PodsShort, PodsUp, TimedOut
+from stoker.domain.lifecycle import ran_ms
 from stoker.domain.placement import latest, predecessors
 from stoker.domain.workload import Phase, Pod, PodPhase, Workload
 

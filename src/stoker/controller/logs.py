@@ -17,7 +17,7 @@ from stoker.domain.reach import LogLine
 from stoker.domain.workload import Pod
 from stoker.engines.base import Engine
 from stoker.store import log_chunks, pods
-from stoker.store.base import Store
+from stoker.store.base import Store, has_room
 from stoker.store.log_chunks import Chunk
 
 AT_ONCE = 5_000
@@ -90,7 +90,7 @@ class LogCollector:
         paused = False
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
-            if not self._has_room():
+            if not has_room(self._store):
                 paused = True
                 continue
             if paused:
@@ -114,16 +114,9 @@ class LogCollector:
             self._tails.setdefault(pod_uid, _Tail(pod, position))
         return self._tails[pod_uid]
 
-    def _has_room(self) -> bool:
-        try:
-            self._store.check_room()
-        except StokerError:
-            return False
-        return True
-
     async def _read(self, tail: _Tail) -> None:
         """Everything that is there now."""
-        while self._has_room():
+        while has_room(self._store):
             try:
                 found = await self._engine.logs(tail.pod.uid, tail.position, AT_ONCE)
             except StokerError as error:

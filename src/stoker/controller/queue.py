@@ -13,8 +13,9 @@ from stoker.controller.dispatch import Room, Start, dispatch
 from stoker.controller.settle import State
 from stoker.controller.waits import Waits
 from stoker.domain.clock import Clock
+from stoker.domain.events import DependencyFailed, Event, Preempted
 from stoker.domain.lifecycle import Change as Step
-from stoker.domain.lifecycle import DependencyFailed, Event, Preempted, transition
+from stoker.domain.lifecycle import transition
 from stoker.domain.names import Randomness
 from stoker.domain.naming import names_for
 from stoker.domain.placement import missing_ranks

@@ -19,7 +19,8 @@ from stoker.controller.observe import record_missing
 from stoker.controller.settle import Settled, State, happen, read_states, settle
 from stoker.domain.clock import Clock
 from stoker.domain.errors import ErrorCode, StokerError
-from stoker.domain.lifecycle import Event, StartDelayed, StartRefused, transition
+from stoker.domain.events import Event, StartDelayed, StartRefused
+from stoker.domain.lifecycle import transition
 from stoker.domain.names import Randomness
 from stoker.domain.node import Node
 from stoker.domain.workload import Pod, Workload

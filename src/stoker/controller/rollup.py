@@ -12,6 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from stoker.domain.clock import HOUR_MS, Clock, rfc3339
+from stoker.domain.quantity import MIB
 from stoker.domain.usage import HourUse, Levels, Payer
 from stoker.store import gpu_spans, usage, usage_facts, workspaces
 from stoker.store.base import Store, Transaction
@@ -31,7 +32,6 @@ FOLDED = 12
 """Hours that are read together."""
 ROWS = 1000
 """So many workloads are written together, or one hour if that has more: others want to write too."""
-MIB = 1 << 20
 LOOK_SECONDS = 5.0
 
 log = logging.getLogger("stoker.usage")

@@ -22,7 +22,7 @@ from stoker.domain.live import Part, SourceState
 from stoker.domain.node import Node
 from stoker.domain.readings import GpuFault, Readings, Source
 from stoker.store import gpu_spans, holders, inventory_rows, live_views, node_faults, nodes, samples
-from stoker.store.base import Store, Transaction
+from stoker.store.base import Store, Transaction, has_room
 from stoker.store.holders import Holder
 from stoker.telemetry.view import LiveView
 
@@ -101,7 +101,7 @@ class Sampler:
                 await self._note_faults(readings)
             elif self._age_ms() > max(KEPT_SECONDS * 1000, 2 * self._period_ms):
                 await asyncio.to_thread(self._view.read, None)
-            keep_at = keep_at if readings is not None and self._has_room() else None
+            keep_at = keep_at if readings is not None and has_room(self._store) else None
             await self._publish(keep_at)
             if keep_at is not None:
                 await self._idle.look(keep_at, self._view.most_used)
@@ -120,14 +120,6 @@ class Sampler:
         node_faults.telling(
             transaction, cluster_id, named, now, lambda: gpu_spans.report(transaction, cluster_id, faults, now)
         )
-
-    def _has_room(self) -> bool:
-        """A disk that runs full is left to what matters more."""
-        try:
-            self._store.check_room()
-        except StokerError:
-            return False
-        return True
 
     async def _ask(self) -> Readings | None:
         """The readings of now; None when the source has none. It is never asked twice at once."""

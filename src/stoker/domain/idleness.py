@@ -44,7 +44,6 @@ class IdleSpan(Struct, frozen=True):
     """A stretch in which every look at a workload found all its GPUs idle. `run` is which of its runs that is."""
 
     run: int
-    since_at: int
     seen_at: int
     idle_ms: int = 0
     """As far as it was seen."""
@@ -83,7 +82,7 @@ def _follow(span: IdleSpan | None, run: int, idle: bool | None, at: int, period_
         return None
     passed = -1 if span is None else at - span.seen_at
     if span is None or span.run != run or not 0 <= passed <= max(FORGET_MS, 3 * period_ms):
-        return IdleSpan(run, at, at)
+        return IdleSpan(run, at)
     seen = min(passed, period_ms) if passed <= 2 * period_ms else 0
     return structs.replace(span, seen_at=at, idle_ms=span.idle_ms + seen)
 

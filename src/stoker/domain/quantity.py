@@ -8,6 +8,8 @@ from fractions import Fraction
 
 from stoker.domain.errors import StokerError, bad_request
 
+MIB = 2**20
+GIB = 2**30
 LARGEST = 2**63 - 1
 LONGEST = 64
 REMEMBERED = 4096

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Iterator
 
 from msgspec import Struct, structs
 
+from stoker.domain.quantity import GIB
 from stoker.domain.resources import MILLI, Resources
 from stoker.scheduler.accounts import Account
 from stoker.scheduler.fit import count, pack
 from stoker.scheduler.nodes import Nodes
-from stoker.scheduler.reasons import GIB, Resource
+from stoker.scheduler.reasons import Resource
 from stoker.scheduler.room import slots
 from stoker.scheduler.snapshot import Waiting
 

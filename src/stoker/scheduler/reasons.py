@@ -12,7 +12,6 @@ from msgspec import Struct
 from stoker.domain.quantity import spoken_bytes, spoken_number
 from stoker.domain.resources import MILLI, Resources
 
-GIB = 2**30
 NO_NAMES: Mapping[str, str] = {}
 
 

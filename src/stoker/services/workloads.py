@@ -8,18 +8,9 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct, structs
 
 from stoker.domain.errors import ErrorCode, StokerError, not_found
+from stoker.domain.events import DeleteAsked, Event, Replaced, ResumeAsked, StopAsked
 from stoker.domain.identity import Quota
-from stoker.domain.lifecycle import (
-    Change,
-    DeleteAsked,
-    Event,
-    Replaced,
-    ResumeAsked,
-    StopAsked,
-    created,
-    edited,
-    transition,
-)
+from stoker.domain.lifecycle import Change, created, edited, transition
 from stoker.domain.listing import Listing, Window, WorkloadQuery
 from stoker.domain.permissions import Action, Actor, Target
 from stoker.domain.workload import Condition, ConditionType, Phase, Pod, Spec, Workload

@@ -7,6 +7,8 @@ others on SQLite and may be run again on PostgreSQL. When `write` returns, the c
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
+from stoker.domain.errors import StokerError
+
 T = TypeVar("T")
 Row = tuple[Any, ...]
 Params = Mapping[str, object]
@@ -63,3 +65,12 @@ class Store(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+def has_room(store: Store) -> bool:
+    """Whether more may be taken on; if not, a disk that runs full is left to what matters more."""
+    try:
+        store.check_room()
+    except StokerError:
+        return False
+    return True

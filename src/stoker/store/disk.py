@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 
 from stoker.domain.errors import ErrorCode, StokerError
+from stoker.domain.quantity import MIB
 
 RESERVE = "reserve"
-MIB = 2**20
 LOW_SHARE = 10
 RESERVE_SHARE = 20
 AT_ONCE_BYTES = 8 * MIB

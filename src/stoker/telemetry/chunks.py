@@ -13,6 +13,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 from zstandard import ZstdCompressor, ZstdDecompressor
 
+from stoker.domain.quantity import MIB
 from stoker.domain.readings import Metric
 from stoker.store.samples import Chunk, Packed
 
@@ -21,7 +22,6 @@ CHUNK_GPUS = 128
 STRIPE_GPUS = 1024
 """The same of a tick; a multiple of the former."""
 LEVEL = 1
-MIB = 1 << 20
 
 Columns = Mapping[Metric, NDArray[np.floating]]
 """For each metric an array [gpu, tick], or [gpu] for one tick; NaN where there is no reading."""
@@ -66,16 +66,6 @@ def encode_tick(values: Columns) -> list[Chunk]:
 def pack_tick(steps: Mapping[Metric, NDArray[np.signedinteger]]) -> list[Chunk]:
     """The same of whole numbers."""
     return _cut({metric: array[:, np.newaxis] for metric, array in steps.items()}, STRIPE_GPUS)
-
-
-def encode_chunk(values: Columns) -> bytes:
-    """Arrays [gpu, tick] of some GPUs over some ticks."""
-    return pack({metric: to_whole(metric, array) for metric, array in values.items()})
-
-
-def decode_chunk(data: bytes) -> dict[Metric, NDArray[np.floating]]:
-    """Arrays [gpu, tick]."""
-    return {metric: to_real(metric, array) for metric, array in unpack(data).items()}
 
 
 def encode_hour(ats: NDArray[np.int64], values: Columns) -> Packed:

@@ -5,10 +5,10 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from stoker.domain.quantity import MIB
 from stoker.telemetry import node_names
 from stoker.telemetry.promql import first_of, literally, one_of, selector
 
-MIB = 1024**2
 MOST_DEVICES = 1024
 """More than any node has."""
 

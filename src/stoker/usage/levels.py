@@ -8,6 +8,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from stoker.domain.clock import HOUR_MS
+from stoker.domain.quantity import MIB
 from stoker.domain.usage import (
     ClusterHour,
     DimensionHour,
@@ -20,7 +21,6 @@ from stoker.domain.usage import (
     WorkloadHour,
 )
 
-MIB = 1 << 20
 SINGLE_POD = frozenset(
     {
         "pod-template-hash",

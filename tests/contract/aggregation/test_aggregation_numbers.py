@@ -6,7 +6,7 @@ import pytest
 from tests.contract.aggregation.lab import MINUTE, UsageLab
 
 from stoker.domain.clock import rfc3339
-from stoker.domain.lifecycle import PodsGone, ResumeAsked, StopAsked
+from stoker.domain.events import PodsGone, ResumeAsked, StopAsked
 from stoker.domain.usage import HOUR_MS
 
 

@@ -12,8 +12,8 @@ from msgspec import structs
 from tests.api.lab import How
 from tests.contract.safe.lab import QueueLab
 
+from stoker.domain.events import Placed, PodsEnded, PodsUp
 from stoker.domain.identity import Cluster
-from stoker.domain.lifecycle import Placed, PodsEnded, PodsUp
 from stoker.domain.live import Consumer, GpuColumns, NodeNow, Overview, Part, SourceState
 from stoker.domain.names import new_uuid
 from stoker.domain.node import Device, Node

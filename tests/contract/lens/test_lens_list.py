@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.api.lab import SAFE
 from tests.contract.lens.lab import MODEL, LensLab
 
-from stoker.domain.lifecycle import ContactLost, Placed, PodsGone, PodsLost, StopAsked
+from stoker.domain.events import ContactLost, Placed, PodsGone, PodsLost, StopAsked
 from stoker.domain.workload import Phase
 
 WORDS = {

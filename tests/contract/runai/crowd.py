@@ -6,7 +6,7 @@ from typing import Any
 from tests.contract.runai.lab import RunaiLab
 
 from stoker.domain.clock import parse_rfc3339
-from stoker.domain.lifecycle import Placed, PodsUp
+from stoker.domain.events import Placed, PodsUp
 
 KINDS = ("PyTorchJob", "Job", "Deployment", "StatefulSet", "Authoring")
 OPERATORS = ("==", "!=", "<=", ">=", "=@", "!@", "=^", "=$")

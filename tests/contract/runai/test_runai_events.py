@@ -7,7 +7,7 @@ import pytest
 from tests.contract.runai.submissions import WORKLOADS, submit
 from tests.contract.safe.lab import QueueLab
 
-from stoker.domain.lifecycle import Placed, PodsEnded, PodsUp
+from stoker.domain.events import Placed, PodsEnded, PodsUp
 
 
 @pytest.fixture(scope="module")

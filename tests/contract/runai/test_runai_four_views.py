@@ -17,7 +17,7 @@ from tests.contract.safe.lab import SAFE, big_node
 from stoker.controller.observe import record_nodes
 from stoker.controller.rollup import LATE_MS, Rollup
 from stoker.domain.clock import HOUR_MS
-from stoker.domain.lifecycle import (
+from stoker.domain.events import (
     ContactLost,
     ContactRegained,
     Event,
@@ -30,8 +30,8 @@ from stoker.domain.lifecycle import (
     Preempted,
     Replaced,
     TimedOut,
-    transition,
 )
+from stoker.domain.lifecycle import transition
 from stoker.domain.workload import CATEGORY, Kind, Phase, Workload
 
 WORDS = {

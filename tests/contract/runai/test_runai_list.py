@@ -7,7 +7,7 @@ import httpx
 import pytest
 from tests.contract.runai.lab import WORKLOADS, RunaiLab
 
-from stoker.domain.lifecycle import Placed, PodsUp
+from stoker.domain.events import Placed, PodsUp
 
 REQUIRED = {
     "tenantId", "runningPods", "phaseUpdatedAt", "k8sPhaseUpdatedAt", "updatedAt", "createdAt", "source", "deletedAt",

@@ -9,7 +9,7 @@ from tests.api.lab import SAFE
 from tests.contract.runai.submissions import TYPES, WORKLOADS, body, place, submit
 from tests.contract.safe.lab import QueueLab, big_node
 
-from stoker.domain.lifecycle import Placed, PodsEnded, PodsGone, PodsUp
+from stoker.domain.events import Placed, PodsEnded, PodsGone, PodsUp
 from stoker.domain.workload import Kind, Phase
 
 KINDS = {

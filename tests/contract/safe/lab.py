@@ -22,7 +22,8 @@ from starlette.types import Message, Scope
 from tests.api.lab import SAFE, How, Lab, StoppedClock
 from tests.contract.safe.promises import ENDED, Contract, check_detail
 
-from stoker.domain.lifecycle import Change, Event, transition
+from stoker.domain.events import Event
+from stoker.domain.lifecycle import Change, transition
 from stoker.domain.node import Device, Node
 from stoker.domain.resources import MILLI
 from stoker.domain.settings import LocalTrust, Settings

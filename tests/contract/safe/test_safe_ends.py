@@ -9,7 +9,7 @@ from tests.api.lab import SAFE
 from tests.contract.safe.lab import WAIT, QueueLab, RunningLab, big_node
 
 from stoker.controller import effects, reconcile
-from stoker.domain.lifecycle import Placed, PodsEnded, PodsUp
+from stoker.domain.events import Placed, PodsEnded, PodsUp
 from stoker.domain.workload import Phase
 
 RESULTS = "SELECT COUNT(*) FROM {} WHERE workload_uid = :uid"

@@ -6,7 +6,7 @@ import pytest
 from tests.api.lab import SAFE
 from tests.contract.safe.lab import QueueLab
 
-from stoker.domain.lifecycle import (
+from stoker.domain.events import (
     Placed,
     PodsEnded,
     PodsGone,

@@ -8,16 +8,7 @@ from tests.api.lab import SAFE
 from tests.contract.safe.lab import QueueLab
 from tests.contract.safe.promises import PHASES
 
-from stoker.domain.lifecycle import (
-    ContactLost,
-    Placed,
-    PodsEnded,
-    PodsShort,
-    PodsUp,
-    Replaced,
-    ResumeAsked,
-    StopAsked,
-)
+from stoker.domain.events import ContactLost, Placed, PodsEnded, PodsShort, PodsUp, Replaced, ResumeAsked, StopAsked
 from stoker.domain.workload import Phase, Spec
 
 SORTS: dict[str, Callable[[dict[str, Any]], Any]] = {

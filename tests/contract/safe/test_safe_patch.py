@@ -6,7 +6,7 @@ import pytest
 from tests.api.lab import SAFE
 from tests.contract.safe.lab import NODES, WAIT, QueueLab, RunningLab, big_node, encoded
 
-from stoker.domain.lifecycle import Placed, PodsEnded, PodsUp, StopAsked
+from stoker.domain.events import Placed, PodsEnded, PodsUp, StopAsked
 
 SAYS = f"echo v=$V; {WAIT}"
 

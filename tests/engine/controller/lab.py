@@ -14,8 +14,9 @@ from tests.engine.controller.pretend import PretendEngine
 from stoker.controller.cluster import ClusterController
 from stoker.controller.news import News
 from stoker.domain.clock import SystemClock
+from stoker.domain.events import Event
 from stoker.domain.identity import Cluster, Department, QueuePolicy, Quota, Workspace
-from stoker.domain.lifecycle import Event, created, transition
+from stoker.domain.lifecycle import created, transition
 from stoker.domain.names import new_uuid
 from stoker.domain.resources import Resources
 from stoker.domain.workload import Condition, Kind, Pod, Spec, Workload

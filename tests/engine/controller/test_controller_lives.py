@@ -13,7 +13,7 @@ from tests.engine.controller.pretend import PretendEngine, machine
 
 from stoker.controller import reconcile
 from stoker.domain.errors import ErrorCode, StokerError, bad_request
-from stoker.domain.lifecycle import DeleteAsked, Replaced, StopAsked
+from stoker.domain.events import DeleteAsked, Replaced, StopAsked
 from stoker.domain.resources import MILLI, Resources
 from stoker.domain.workload import Kind, Phase, PodPhase, Spec
 from stoker.engines.base import Changes, PodSeen

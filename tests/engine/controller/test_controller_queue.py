@@ -12,8 +12,8 @@ from tests.property.scheduler.test_scheduler_view_moves import in_order
 
 from stoker.controller.observe import record_missing
 from stoker.controller.queue import QueueLoop
+from stoker.domain.events import DeleteAsked, PodsEnded, PodsUp, Replaced, ResumeAsked, StopAsked
 from stoker.domain.identity import Quota
-from stoker.domain.lifecycle import DeleteAsked, PodsEnded, PodsUp, Replaced, ResumeAsked, StopAsked
 from stoker.domain.resources import MILLI, Resources
 from stoker.domain.workload import Kind, Spec, Workload
 from stoker.scheduler.view import snapshot

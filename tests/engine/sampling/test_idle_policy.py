@@ -16,8 +16,9 @@ from tests.engine.webhooks.lab import SECRET
 
 from stoker.controller.idleness import IdleWatch
 from stoker.controller.sampler import Sampler
+from stoker.domain.events import Placed, PodsUp, StopAsked
 from stoker.domain.idleness import IdleAction, IdlePolicy
-from stoker.domain.lifecycle import Placed, PodsUp, StopAsked, transition
+from stoker.domain.lifecycle import transition
 from stoker.domain.listing import Window
 from stoker.domain.readings import Source
 from stoker.domain.resources import Resources

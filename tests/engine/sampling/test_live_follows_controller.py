@@ -12,7 +12,7 @@ from tests.engine.controller.pretend import PretendEngine, machine
 from tests.engine.sampling.conftest import Told
 
 from stoker.controller.sampler import Sampler
-from stoker.domain.lifecycle import StopAsked
+from stoker.domain.events import StopAsked
 from stoker.domain.live import Consumer, NodeNow, Overview, Part
 from stoker.domain.resources import Resources
 from stoker.domain.workload import Phase, Spec

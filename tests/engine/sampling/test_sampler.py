@@ -17,7 +17,7 @@ from stoker.domain.readings import PodUse
 from stoker.store import live_views, nodes, pod_samples, samples
 from stoker.store.base import Store
 from stoker.telemetry import roster
-from stoker.telemetry.chunks import decode_chunk
+from stoker.telemetry.chunks import to_real, unpack
 
 PERIOD_SECONDS = 0.1
 PATIENCE_SECONDS = 20
@@ -94,7 +94,7 @@ def test_readings_are_kept_in_step_with_the_clock_and_in_the_order_of_the_roster
     body = loop_run(file.read(lambda tx: samples.roster(tx, ticks[0].roster_id)))
     assert roster.decode(body).nodes == ("n1", "n2")
     ((_, data), *_) = loop_run(file.read(lambda tx: samples.stripes(tx, CLUSTER, 0, 0, 1 << 62)))
-    assert {str(metric): array[:, 0].tolist() for metric, array in decode_chunk(data).items()} == {
+    assert {str(metric): to_real(metric, array)[:, 0].tolist() for metric, array in unpack(data).items()} == {
         "utilization": [0.5] * 4,
         "memory_used": [20.0 * (1 << 30)] * 4,
         "power": [350.0] * 4,

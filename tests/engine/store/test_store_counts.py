@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from msgspec import Struct, structs
 from tests.conftest import LoopRun
 
-from stoker.domain import lifecycle as events
+from stoker.domain import events
+from stoker.domain.events import Event
 from stoker.domain.identity import Cluster
-from stoker.domain.lifecycle import Event, created, transition
+from stoker.domain.lifecycle import Change, created, transition
 from stoker.domain.names import new_uuid
 from stoker.domain.resources import Resources
 from stoker.domain.workload import Kind, Pod, PodPhase, Spec, Workload
@@ -120,7 +121,7 @@ def take(transaction: Transaction, step: Step) -> None:
         before = workloads.find(transaction, known[0])
         assert before is not None
         after = structs.replace(before, priority=step.priority, version=before.version + 1)
-        workloads.apply(transaction, before, events.Change(after, ()))
+        workloads.apply(transaction, before, Change(after, ()))
     for place, devices in step.held if known else ():
         pod = pod_of(found[known[place % len(known)]], devices)
         pods.add(transaction, "here", [pod])

@@ -11,8 +11,9 @@ from tests.engine.controller.lab import CLUSTER, workspace
 
 from stoker.controller.post import Post
 from stoker.controller.webhooks import Courier
+from stoker.domain.events import Event, Placed, PodsEnded, PodsUp
 from stoker.domain.identity import Cluster, Department, Quota
-from stoker.domain.lifecycle import Event, Placed, PodsEnded, PodsUp, created, transition
+from stoker.domain.lifecycle import created, transition
 from stoker.domain.listing import Window
 from stoker.domain.names import new_uuid
 from stoker.domain.webhook_signatures import secret_text

@@ -15,7 +15,8 @@ from stoker.controller.lease import Lease, LeaseLostError
 from stoker.controller.retention import forget_once
 from stoker.controller.webhooks import LEASE
 from stoker.domain.errors import ErrorCode, StokerError
-from stoker.domain.lifecycle import Placed, PodsUp, Preempted, StopAsked, transition
+from stoker.domain.events import Placed, PodsUp, Preempted, StopAsked
+from stoker.domain.lifecycle import transition
 from stoker.domain.node import Device, Node
 from stoker.domain.readings import GpuFault
 from stoker.domain.settings import Settings

@@ -1,12 +1,11 @@
 """Where an event goes, and where it never does: the address that was judged is the one that is spoken to."""
 
-import shutil
 import ssl
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from tests.certificates import certificate_of
 from tests.conftest import LoopRun
 from tests.engine.webhooks.receiver import HANG, Receiver, status
 
@@ -130,14 +129,10 @@ def test_a_receiver_that_says_nothing_is_waited_for_only_so_long(loop_run: LoopR
 def test_over_tls_the_receiver_must_be_who_the_url_names(
     loop_run: LoopRun, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    openssl = shutil.which("openssl") or pytest.skip("there is no openssl here to make a certificate with")
-    words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=hooks.example.com -addext"
-    made = [openssl, *words.split(), "subjectAltName=DNS:hooks.example.com", "-keyout", str(key), "-out", str(cert)]
-    subprocess.run(made, check=True, capture_output=True)
-    monkeypatch.setenv("SSL_CERT_FILE", str(cert))
+    made = certificate_of("hooks.example.com", tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(made.cert))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(cert, key)
+    context.load_cert_chain(made.cert, made.key)
 
     async def play() -> None:
         async with Receiver.listening(context) as receiver:

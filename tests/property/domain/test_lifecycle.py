@@ -4,8 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from stoker.domain import lifecycle as events
-from stoker.domain.lifecycle import Event, created, ran_ms, transition
+from stoker.domain import events
+from stoker.domain.events import Event
+from stoker.domain.lifecycle import created, ran_ms, transition
 from stoker.domain.workload import ConditionType, Kind, Phase, Spec, Workload
 
 

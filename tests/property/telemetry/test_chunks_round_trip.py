@@ -9,16 +9,26 @@ from stoker.domain.readings import Metric
 from stoker.telemetry.chunks import (
     CHUNK_GPUS,
     SCALES,
-    decode_chunk,
     decode_times,
-    encode_chunk,
     encode_hour,
     encode_tick,
     encode_times,
     join_ticks,
+    pack,
     to_real,
+    to_whole,
+    unpack,
     unpack_ticks,
 )
+
+
+def encode_chunk(values: dict[Metric, np.ndarray]) -> bytes:
+    return pack({metric: to_whole(metric, array) for metric, array in values.items()})
+
+
+def decode_chunk(data: bytes) -> dict[Metric, np.ndarray]:
+    return {metric: to_real(metric, array) for metric, array in unpack(data).items()}
+
 
 HIGHEST = {Metric.UTILIZATION: 1.0, Metric.MEMORY_USED: 2.0**39, Metric.POWER: 20_000.0, Metric.TEMPERATURE: 150.0}
 shapes = st.tuples(st.integers(1, 9), st.integers(0, 30))

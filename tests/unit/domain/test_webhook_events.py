@@ -2,9 +2,7 @@
 
 from msgspec import structs
 
-from stoker.domain.idleness import REPORTED
-from stoker.domain.lifecycle import (
-    Change,
+from stoker.domain.events import (
     DeleteAsked,
     Event,
     IdleNoted,
@@ -17,9 +15,9 @@ from stoker.domain.lifecycle import (
     ResumeAsked,
     StopAsked,
     TimedOut,
-    created,
-    transition,
 )
+from stoker.domain.idleness import REPORTED
+from stoker.domain.lifecycle import Change, created, transition
 from stoker.domain.webhooks import RETRY_SECONDS, EventType, event_of, wait_seconds, workload_event
 from stoker.domain.workload import Kind, Spec, Workload
 

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from stoker.api.lens.words import STATUSES
 from stoker.domain.errors import bad_request
+from stoker.domain.quantity import GIB
 from stoker.domain.resources import MILLI
 from stoker.domain.usage import GPU_HOUR
 from stoker.domain.workload import Phase
@@ -18,7 +19,6 @@ TIME = (
 """RFC 3339. A blank is a plus that was not encoded."""
 GPU_DIGITS = 6
 DIGITS = 2
-GIB = 1 << 30
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LEAP = re.compile(r":60(?=[.Zz+-])")
 

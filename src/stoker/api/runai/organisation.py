@@ -15,10 +15,10 @@ from stoker.domain.identity import Department, Quota, Workspace
 from stoker.domain.listing import WorkspaceQuery
 from stoker.domain.node import DEFAULT_POOL
 from stoker.domain.permissions import Action
+from stoker.domain.quantity import MIB
 from stoker.domain.resources import Resources
 from stoker.services.totals import HeldTotal
 
-MIB = 2**20
 UNLIMITED = -1
 NOTHING = HeldTotal(0, Resources())
 

@@ -4,7 +4,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-GIB = 1024**3
+from stoker.domain.quantity import GIB
 
 
 class GpuModel(Struct, frozen=True):

@@ -7,13 +7,13 @@ import sqlite3
 from pathlib import Path
 
 from stoker.domain.errors import StokerError
+from stoker.domain.quantity import MIB
 from stoker.domain.settings import Settings, public
 from stoker.server.checks.finding import Finding, broken, ok, warning
 from stoker.store.disk import Disk, shown
 from stoker.store.migrate import APPLIED, known, pending
 from stoker.store.sqlite import FILE, connect
 
-MIB = 2**20
 LITTLE_SPACE = 1024 * MIB
 
 

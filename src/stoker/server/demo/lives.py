@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 
 from stoker.controller.dispatch import allocations, pod_name
 from stoker.controller.effects import order
-from stoker.domain.lifecycle import Change, Event, transition
+from stoker.domain.events import Event
+from stoker.domain.lifecycle import Change, transition
 from stoker.domain.names import new_uuid
 from stoker.domain.resources import MILLI, Resources
 from stoker.domain.workload import Pod as PodRow

@@ -11,16 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec import Struct
 
 from stoker.controller.judge import why
-from stoker.domain.lifecycle import (
-    Placed,
-    PodsEnded,
-    PodsGone,
-    PodsLost,
-    PodsShort,
-    PodsUp,
-    StopAsked,
-    created,
-)
+from stoker.domain.events import Placed, PodsEnded, PodsGone, PodsLost, PodsShort, PodsUp, StopAsked
+from stoker.domain.lifecycle import created
 from stoker.domain.names import new_uuid
 from stoker.domain.resources import MILLI, Resources
 from stoker.domain.workload import Phase, PodPhase, Workload
