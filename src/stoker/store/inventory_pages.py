@@ -66,16 +66,16 @@ class Pages:
             sort = Field.CREATED
         if offset >= asked.total:
             return []
-        if sort is Field.CREATED and _in_time(asked):
+        indexed = sort not in COLUMNS and sort not in BY_USE
+        if (indexed and not asked.counts and not asked.others) or (sort is Field.CREATED and _in_time(asked)):
             return self._walk(asked, sort, offset, limit)
         source = gathered(self._transaction, asked, few_of(asked.everything, offset + limit), sort)
         if source is not None:
             return self._gather(asked, source, sort, offset, limit)
-        if sort in COLUMNS:
-            return self._by_value(asked, sort, offset, limit)
-        if sort in BY_USE:
-            return self._by_use(asked, sort, offset, limit)
-        return self._walk(asked, sort, offset, limit)
+        if indexed:
+            return self._walk(asked, sort, offset, limit)
+        by = self._by_value if sort in COLUMNS else self._by_use
+        return by(asked, sort, offset, limit)
 
     def _gather(self, asked: Asked, source: Source, sort: Field, offset: int, limit: int) -> list[str]:
         condition = f"{source.condition} AND {asked.where(aside=source.aside)}"

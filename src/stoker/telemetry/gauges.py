@@ -13,7 +13,7 @@ from stoker.domain.live import TOP_GPUS, HotGpu
 from stoker.domain.readings import Metric, Rdma, Readings, Volume
 from stoker.store.samples import Chunk
 from stoker.telemetry.chunks import SCALES, pack_tick, to_whole
-from stoker.telemetry.roster import Roster, rows_of
+from stoker.telemetry.roster import Roster
 
 
 class Gauges(Struct, frozen=True, eq=False):
@@ -41,14 +41,11 @@ def unknown(roster: Roster) -> Gauges:
 
 def gauges_of(roster: Roster, readings: Readings) -> tuple[Gauges, list[Chunk]]:
     """What a reading says of the GPUs of a roster, and the same as a tick to be kept: empty if it says nothing."""
-    rows = rows_of(roster, readings)
+    rows = roster.rows_of(readings)
     steps = {metric: _steps(readings, metric, rows) for metric in Metric}
     values = {metric: _values(metric, whole) for metric, whole in steps.items()}
-    faults = {
-        place: fault.message
-        for fault in readings.faults
-        if (place := roster.place(fault.node, fault.device)) is not None
-    }
+    places = roster.places([(fault.node, fault.device) for fault in readings.faults]).tolist()
+    faults = {place: fault.message for place, fault in zip(places, readings.faults, strict=True) if place >= 0}
     gauges = Gauges(values, _memory(roster, readings, rows), faults, readings.rdma, readings.volumes)
     hottest = {metric: _hottest(roster, array) for metric, array in values.items()}
     tick = pack_tick(steps) if (rows >= 0).any() else []

@@ -1,6 +1,7 @@
 """Readings of held GPUs made into lines: a point is the mean of what was read in its step while the GPU was held."""
 
 from collections.abc import Mapping, Sequence
+from itertools import compress
 
 import numpy as np
 from msgspec import structs
@@ -27,9 +28,10 @@ class Means:
         line = {gpu: place for place, gpu in enumerate(self._gpus)}
         self._line = np.array([line[each.node, each.device] for each in self.held], np.intp)
         self._rows: dict[Roster, NDArray[np.intp]] = {}
-        shape = (len(self._gpus), self._points)
-        self._sums = {metric: np.zeros(shape) for metric in metrics}
-        self._counts = {metric: np.zeros(shape, np.int32) for metric in metrics}
+        self._metrics = tuple(metrics)
+        shape = (len(self._metrics), len(self._gpus), self._points)
+        self._sums = np.zeros(shape)
+        self._counts = np.zeros(shape, np.int32)
 
     @property
     def first_at(self) -> int:
@@ -47,8 +49,7 @@ class Means:
     def rows_in(self, roster: Roster) -> NDArray[np.intp]:
         """For each place in `held` its row of a roster, or -1; looked up once for each roster."""
         if roster not in self._rows:
-            found = (roster.place(each.node, each.device) for each in self.held)
-            self._rows[roster] = np.array([-1 if row is None else row for row in found], np.intp)
+            self._rows[roster] = roster.places([(each.node, each.device) for each in self.held])
         return self._rows[roster]
 
     def add(
@@ -59,35 +60,33 @@ class Means:
     ) -> None:
         """Arrays [place, at]: one row for each of these places in `held`, at growing moments."""
         point = -((self._span.start - ats) // self._span.step)
-        inside = (point >= 0) & (point < self._points)
+        inside = slice(*np.searchsorted(point, (0, self._points)).tolist())
         ats, point = ats[inside], point[inside]
         if not len(ats):
             return
-        first, width = int(point[0]), int(point[-1] - point[0]) + 1
+        known = np.stack([values[metric][:, inside] for metric in self._metrics], dtype=np.float64)
         held = (ats >= self._from[places, np.newaxis]) & (ats < self._to[places, np.newaxis])
-        cell = np.arange(len(places))[:, np.newaxis] * width + (point - first)
-        for metric, array in values.items():
-            known = array[:, inside]
-            taken = held & ~np.isnan(known)
-            size = len(places) * width
-            sums = np.bincount(cell[taken], known[taken], size).reshape(-1, width)
-            counts = np.bincount(cell[taken], minlength=size).reshape(-1, width)
-            np.add.at(self._sums[metric][:, first : first + width], self._line[places], sums)
-            np.add.at(self._counts[metric][:, first : first + width], self._line[places], counts)
+        taken = held & ~np.isnan(known)
+        begins = np.flatnonzero(np.diff(point, prepend=-1))
+        sums = np.add.reduceat(np.where(taken, known, 0.0), begins, axis=2)
+        counts = np.add.reduceat(taken, begins, axis=2, dtype=np.int32)
+        cells = (slice(None), self._line[places][:, np.newaxis], point[begins])
+        np.add.at(self._sums, cells, sums)
+        np.add.at(self._counts, cells, counts)
 
     def lines(self) -> dict[Metric, list[GpuLine]]:
         """By node and device; a GPU without any reading has no line."""
-        return {metric: self._lines(self._sums[metric], self._counts[metric]) for metric in self._sums}
-
-    def _lines(self, sums: NDArray[np.float64], counts: NDArray[np.int32]) -> list[GpuLine]:
-        found = []
-        for (node, device), total, count in zip(self._gpus, sums, counts, strict=True):
-            there = np.flatnonzero(count)
-            if len(there):
-                values = np.round(total[there] / count[there], DECIMALS).tolist()
-                moments = (self._span.start + there * self._span.step).tolist()
-                found.append(GpuLine(node, device, list(zip(values, moments, strict=True))))
-        return found
+        there = self._counts > 0
+        means = np.round(self._sums / np.maximum(self._counts, 1), DECIMALS)
+        moments = range(self._span.start, self._span.start + self._points * self._span.step, self._span.step)
+        return {
+            metric: [
+                GpuLine(node, device, [*compress(zip(values, moments, strict=True), known)])
+                for (node, device), values, known in zip(self._gpus, rows, knowns, strict=True)
+                if any(known)
+            ]
+            for metric, rows, knowns in zip(self._metrics, means.tolist(), there.tolist(), strict=True)
+        }
 
 
 def merged(holdings: Sequence[Holding]) -> list[Holding]:

@@ -1,7 +1,7 @@
 """The GPUs of a cluster in a fixed order, by node and device. It never changes: other GPUs make another roster."""
 
-from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -15,7 +15,7 @@ DEVICES = 1 << 16
 """More than any node has; a node's place times this, plus the device, is a key that grows along the roster."""
 
 
-class Roster(Struct, frozen=True, eq=False):
+class Roster(Struct, frozen=True, eq=False, dict=True):
     """One row of every array is one GPU. `node` and `model` hold places in `nodes` and `models`; `memory_bytes` is 0
     where the size is not known."""
 
@@ -30,18 +30,33 @@ class Roster(Struct, frozen=True, eq=False):
     def gpus(self) -> int:
         return len(self.node)
 
-    @property
+    @cached_property
     def keys(self) -> NDArray[np.int64]:
         return self.node.astype(np.int64) * DEVICES + self.device
 
-    def place(self, node: str, device: int) -> int | None:
-        """Where this GPU is."""
-        at = bisect_left(self.nodes, node)
-        if at == len(self.nodes) or self.nodes[at] != node:
-            return None
-        first, last = np.searchsorted(self.node, [at, at + 1])
-        row = first + int(np.searchsorted(self.device[first:last], device))
-        return int(row) if row < last and self.device[row] == device else None
+    @cached_property
+    def numbers(self) -> Mapping[str, int]:
+        return {name: place for place, name in enumerate(self.nodes)}
+
+    def places(self, gpus: Sequence[tuple[str, int]]) -> NDArray[np.intp]:
+        """Where each of these GPUs is, or -1."""
+        wanted = [self.numbers.get(node, -1) * DEVICES + device for node, device in gpus]
+        return self._found(np.array(wanted, np.int64))
+
+    def rows_of(self, readings: Readings) -> NDArray[np.intp]:
+        """For each GPU its row in the readings, or -1. A GPU that is read twice is taken once."""
+        rows = np.full(self.gpus, -1, np.intp)
+        places = np.array([self.numbers.get(name, -1) for name in readings.nodes], np.int64)[readings.node]
+        found = self._found(places * DEVICES + readings.device)
+        known = np.flatnonzero(found >= 0)
+        rows[found[known]] = known
+        return rows
+
+    def _found(self, keys: NDArray[np.int64]) -> NDArray[np.intp]:
+        if not self.gpus:
+            return np.full(len(keys), -1, np.intp)
+        found = np.minimum(np.searchsorted(self.keys, keys), self.gpus - 1)
+        return np.where(self.keys[found] == keys, found, -1)
 
 
 class _Body(Struct, frozen=True, array_like=True):
@@ -101,18 +116,3 @@ def decode(body: bytes) -> Roster:
         np.frombuffer(found.model, "<i4"),
         np.frombuffer(found.memory_bytes, "<i8"),
     )
-
-
-def rows_of(roster: Roster, readings: Readings) -> NDArray[np.intp]:
-    """For each GPU of the roster its row in the readings, or -1. A GPU that is read twice is taken once."""
-    rows = np.full(roster.gpus, -1, np.intp)
-    if not roster.gpus or not len(readings.node):
-        return rows
-    number = {name: place for place, name in enumerate(roster.nodes)}
-    places = np.array([number.get(name, -1) for name in readings.nodes], np.int64)[readings.node]
-    read = places * DEVICES + readings.device
-    keys = roster.keys
-    found = np.minimum(np.searchsorted(keys, read), len(keys) - 1)
-    known = np.flatnonzero((places >= 0) & (keys[found] == read))
-    rows[found[known]] = known
-    return rows

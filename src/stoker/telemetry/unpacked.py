@@ -31,14 +31,17 @@ class Steps(Struct, frozen=True):
         return self.ats.nbytes + sum(array.nbytes for array in self.metrics.values())
 
     def at(self, ats: NDArray[np.int64]) -> "Steps":
-        """Only these moments."""
-        if np.array_equal(ats, self.ats):
-            return self
-        there = np.isin(self.ats, ats)
-        return Steps(self.ats[there], {metric: array[:, there] for metric, array in self.metrics.items()})
+        """Only these moments; a view where they follow each other."""
+        first = int(np.searchsorted(self.ats, ats[0])) if len(ats) else 0
+        these = slice(first, first + len(ats))
+        return self._taken(these if np.array_equal(self.ats[these], ats) else np.isin(self.ats, ats))
 
     def since(self, at: int) -> "Steps":
-        return self.at(self.ats[self.ats >= at])
+        """A copy: a view would keep what is older."""
+        return self._taken(self.ats >= at)
+
+    def _taken(self, places: slice | NDArray[np.bool_]) -> "Steps":
+        return Steps(self.ats[places], {metric: array[:, places] for metric, array in self.metrics.items()})
 
     def joined(self, other: "Steps") -> "Steps":
         """With the moments of another, none of which is one of ours."""

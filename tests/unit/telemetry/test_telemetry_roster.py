@@ -3,7 +3,7 @@ from msgspec import structs
 
 from stoker.domain.node import Device, Node
 from stoker.domain.readings import no_gpus
-from stoker.telemetry.roster import decode, encode, roster_of, rows_of
+from stoker.telemetry.roster import decode, encode, roster_of
 
 NODES = (
     Node("b", 1000, 1, (Device(1, "b1", "H100", 80), Device(0, "b0", "H100", 80))),
@@ -28,8 +28,9 @@ def test_a_roster_comes_back_from_its_bytes() -> None:
 
 def test_a_gpu_is_found_by_its_name_and_one_that_is_not_there_is_not() -> None:
     roster = roster_of(NODES)
-    assert [roster.place("a", 4), roster.place("b", 0), roster.place("b", 1)] == [0, 1, 2]
-    assert [roster.place("a", 0), roster.place("b", 2), roster.place("c", 0), roster.place("0", 0)] == [None] * 4
+    assert roster.places([("b", 1), ("a", 4), ("b", 0)]).tolist() == [2, 0, 1]
+    assert roster.places([("a", 0), ("b", 2), ("c", 0), ("0", 0)]).tolist() == [-1] * 4
+    assert roster_of([]).places([("a", 0)]).tolist() == [-1]
 
 
 def test_readings_are_laid_beside_the_gpus_they_are_of_and_strangers_are_left_out() -> None:
@@ -38,5 +39,5 @@ def test_readings_are_laid_beside_the_gpus_they_are_of_and_strangers_are_left_ou
         node=np.array([0, 1, 2, 1], np.int32),
         device=np.array([0, 1, 4, 7], np.int16),
     )
-    assert rows_of(roster_of(NODES), read).tolist() == [2, -1, 1]
-    assert rows_of(roster_of(NODES), no_gpus(0)).tolist() == [-1, -1, -1]
+    assert roster_of(NODES).rows_of(read).tolist() == [2, -1, 1]
+    assert roster_of(NODES).rows_of(no_gpus(0)).tolist() == [-1, -1, -1]
