@@ -29,7 +29,7 @@ class Means:
         self._line = np.array([line[each.node, each.device] for each in self.held], np.intp)
         self._rows: dict[Roster, NDArray[np.intp]] = {}
         self._metrics = tuple(metrics)
-        shape = (len(self._metrics), len(self._gpus), self._points)
+        shape = (len(self._gpus), self._points, len(self._metrics))
         self._sums = np.zeros(shape)
         self._counts = np.zeros(shape, np.int32)
 
@@ -64,13 +64,13 @@ class Means:
         ats, point = ats[inside], point[inside]
         if not len(ats):
             return
-        known = np.stack([values[metric][:, inside] for metric in self._metrics], dtype=np.float64)
+        known = np.stack([values[metric][:, inside] for metric in self._metrics], axis=2, dtype=np.float64)
         held = (ats >= self._from[places, np.newaxis]) & (ats < self._to[places, np.newaxis])
-        taken = held & ~np.isnan(known)
+        taken = held[..., np.newaxis] & ~np.isnan(known)
         begins = np.flatnonzero(np.diff(point, prepend=-1))
-        sums = np.add.reduceat(np.where(taken, known, 0.0), begins, axis=2)
-        counts = np.add.reduceat(taken, begins, axis=2, dtype=np.int32)
-        cells = (slice(None), self._line[places][:, np.newaxis], point[begins])
+        sums = np.add.reduceat(np.where(taken, known, 0.0), begins, axis=1)
+        counts = np.add.reduceat(taken, begins, axis=1, dtype=np.int32)
+        cells = (self._line[places][:, np.newaxis], point[begins])
         np.add.at(self._sums, cells, sums)
         np.add.at(self._counts, cells, counts)
 
@@ -85,7 +85,9 @@ class Means:
                 for (node, device), values, known in zip(self._gpus, rows, knowns, strict=True)
                 if any(known)
             ]
-            for metric, rows, knowns in zip(self._metrics, means.tolist(), there.tolist(), strict=True)
+            for metric, rows, knowns in zip(
+                self._metrics, *(np.moveaxis(each, 2, 0).tolist() for each in (means, there)), strict=True
+            )
         }
 
 
