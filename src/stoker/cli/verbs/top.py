@@ -1,7 +1,6 @@
 """`stoker top`."""
 
 import sys
-import time
 from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from stoker.cli.session import connect
 
 if TYPE_CHECKING:
     from rich.console import Group
+    from rich.layout import Layout
 
     from stoker.client import Stoker
     from stoker.client.fleet_shapes import Consumer, Overview
@@ -97,7 +97,7 @@ class Look:
 @click.option("--once", is_flag=True, help="Look once, as in a pipe.")
 @reaches_server
 def command(cluster: str, limit: int, every: float, once: bool) -> None:
-    """Watch who uses the GPUs, most GPUs first, until Ctrl-C; in a pipe, once.
+    """Watch who uses the GPUs, most GPUs first, until `q` or Ctrl-C; in a pipe, once.
 
     \b
     stoker top
@@ -122,16 +122,21 @@ def _warn(look: Look) -> None:
 
 
 def _watch(look: Look, every: float) -> None:
-    """Until Ctrl-C. A server that does not answer is asked again, and what was seen last stays."""
+    """Until `q` or Ctrl-C. A server that does not answer is asked again, and what was seen last stays."""
     from rich.console import Console
     from rich.live import Live
 
+    from stoker.cli.keys import keyboard
+
     trouble = ""
-    with Live(console=Console(highlight=False), auto_refresh=False, screen=True) as live:
-        while True:
-            live.update(page(look, trouble), refresh=True)
-            time.sleep(every)
+    with (
+        keyboard() as keys,
+        Live(console=Console(highlight=False), auto_refresh=False, screen=True) as live,
+    ):
+        live.update(framed(look, trouble), refresh=True)
+        while not keys.leaves_within(every):
             trouble = renewed(look)
+            live.update(framed(look, trouble), refresh=True)
 
 
 def renewed(look: Look) -> str:
@@ -155,3 +160,13 @@ def page(look: Look, trouble: str) -> "Group":
     warned = [Text(line, style="bold red") for line in (*([trouble] if trouble else []), *warnings(look.overview))]
     head = [Text(line) for line in look.head()]
     return Group(*warned, *head, Text(""), drawn(TITLES, look.rows()))
+
+
+def framed(look: Look, trouble: str) -> "Layout":
+    """The whole screen: as much of the page as there is room for, and below it how to leave."""
+    from rich.layout import Layout
+    from rich.text import Text
+
+    screen = Layout()
+    screen.split_column(Layout(page(look, trouble)), Layout(Text("q or Ctrl-C leaves.", style="dim"), size=1))
+    return screen
