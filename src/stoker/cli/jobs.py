@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from stoker.cli.names import name_from
-from stoker.cli.when import Moment, Seconds
+from stoker.cli.when import Duration, Moment
 
 C = TypeVar("C", bound=Callable[..., Any])
 DEFAULT_IMAGE = "python:3.12-slim"
@@ -40,7 +40,7 @@ OPTIONS = (
     ),
     click.option("--workspace", "-w", metavar="NAME", help="Where it goes [default your default workspace]."),
     click.option("--priority", type=click.IntRange(0, 2), help="0 normal, 1 high, 2 highest."),
-    click.option("--timeout", type=Seconds(), help="Stop it after this long, such as 2h."),
+    click.option("--timeout", type=Duration(), help="Stop it after this long, such as 2h."),
     click.option("--preemptible", is_flag=True, default=None, help="May borrow quota, and may be preempted."),
     click.option("--description", metavar="TEXT", help="What it is for."),
 )

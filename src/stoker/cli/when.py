@@ -1,4 +1,7 @@
-"""Times as people type them: a while such as 90d, or an instant in RFC 3339."""
+"""Times as people type them: a while such as 90d, or an instant in RFC 3339.
+
+A while always says its unit, so that 5 is never five of another: only 0 needs none.
+"""
 
 import re
 from collections.abc import Callable
@@ -9,8 +12,7 @@ import click
 
 from stoker.domain.clock import parse_rfc3339
 
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_WHILE = re.compile(r"(\d{1,6})([smhdw])\Z")
+_WHILE = re.compile(r"(\d{1,9})([smhdw])\Z", re.ASCII)
 
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
@@ -30,8 +32,8 @@ class Moment(click.ParamType):
         if isinstance(value, datetime):
             return value
         try:
-            if found := _WHILE.match(value):
-                return self._now() + self._direction * timedelta(**{_UNITS[found[2]]: int(found[1])})
+            if (seconds := _seconds(value)) is not None:
+                return self._now() + self._direction * timedelta(seconds=seconds)
             at = parse_rfc3339(value)
         except OverflowError:
             at = None
@@ -40,15 +42,31 @@ class Moment(click.ParamType):
         return datetime.fromtimestamp(at / 1000, UTC)
 
 
-class Seconds(click.ParamType):
-    """How long: `90`, `90s`, `30m`, `12h`."""
+class Duration(click.ParamType):
+    """How long, in seconds: `90s`, `30m`, `12h`, `2d`, `1w`, or `0`; within bounds, where there are any."""
 
     name = "DURATION"
+
+    def __init__(self, least: str = "0s", most: str = "999999999w") -> None:
+        self._least, self._most = least, most
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if isinstance(value, int):
             return value
-        found = re.match(r"(\d{1,9})([smhdw]?)\Z", value)
-        if found is None:
-            self.fail(f'"{value}" is not a duration. Use for example 90s, 30m, 12h or 2d.', param, ctx)
-        return int(found[1]) * SECONDS[found[2] or "s"]
+        seconds = 0 if value == "0" else _seconds(value)
+        if seconds is None:
+            self.fail(_refusal(value), param, ctx)
+        if not (_seconds(self._least) or 0) <= seconds <= (_seconds(self._most) or 0):
+            self.fail(f'"{value}" is not between {self._least} and {self._most}.', param, ctx)
+        return seconds
+
+
+def _seconds(text: str) -> int | None:
+    found = _WHILE.match(text)
+    return int(found[1]) * SECONDS[found[2]] if found else None
+
+
+def _refusal(text: str) -> str:
+    if text.isdecimal():
+        return f'"{text}" has no unit. Say {text}s, {text}m, {text}h or {text}d: seconds, minutes, hours or days.'
+    return f'"{text}" is not a duration. Use for example 90s, 30m, 12h or 2d.'

@@ -120,7 +120,7 @@ def test_what_waits_is_explained_and_the_command_that_helps_can_be_typed(termina
     holder = submitted(terminal, "--cpu", "100m", "--gpu", "3", "--", "sleep", "60")
     terminal.ok("wait", "--for", "running", holder)
     waiting = submitted(terminal, "--cpu", "100m", "--gpu", "4", "--name", "waiting", "--", "echo", "hi")
-    late = terminal.type("wait", waiting, "--timeout", "1")
+    late = terminal.type("wait", waiting, "--timeout", "1s")
     assert (late.returncode, late.stderr.splitlines()[-1]) == (1, f"Next: stoker explain {waiting}")
     shown = terminal.ok("explain", "waiting")
     assert holder in shown

@@ -10,7 +10,7 @@ MAIN_SCREEN = b"\x1b[?1049l"
 
 @pytest.mark.parametrize(("key", "code"), [("q", 0), ("Q", 0), ("\x03", 130)], ids=["q", "Q", "Ctrl-C"])
 def test_a_key_leaves_top_at_once_and_the_terminal_is_as_before(terminal: Terminal, key: str, code: int) -> None:
-    with Screen(terminal, "top", "--every", "3600", rows=24, columns=100, until=FOOTER) as screen:
+    with Screen(terminal, "top", "--every", "1h", rows=24, columns=100, until=FOOTER) as screen:
         assert not screen.is_as_before()
         screen.type("x" + key, until=MAIN_SCREEN)
         assert screen.ended() == code
@@ -18,7 +18,7 @@ def test_a_key_leaves_top_at_once_and_the_terminal_is_as_before(terminal: Termin
 
 
 def test_other_keys_do_nothing_and_show_nothing(terminal: Terminal) -> None:
-    with Screen(terminal, "top", "--every", "0.5", rows=24, columns=100, until=FOOTER) as screen:
+    with Screen(terminal, "top", "--every", "1s", rows=24, columns=100, until=FOOTER) as screen:
         screen.type("hello\n", until=FOOTER)
         screen.type("", until=FOOTER)
         assert b"hello" not in screen.shown

@@ -37,6 +37,11 @@ the exit code of the command that they ran.
 nearest that is. Several can be given to `stop`, `delete`, `clone`, `suspend`, `resume` and `wait`; each is told of on
 its own, and the exit code is that of the first that failed.
 
+**How long, and when.** A DURATION is a whole number with its unit: `90s`, `30m`, `12h`, `2d` or `1w`. A number alone
+is refused, for it would not say what it counts; only `0` needs no unit. A TIME is an instant such as
+`2027-01-31T00:00:00Z`, or a duration: that long ago, or from now. Settings of the server say their unit in their names:
+`--session-seconds 3600`, `--log-days 14`.
+
 **Ctrl-C** leaves a workload running: `run`, `logs -f` and `wait` say how to stop it.
 
 **Asking.** A verb that destroys something asks first. Where there is no terminal to ask on, it wants `--yes`.

@@ -6,7 +6,6 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-import click
 import msgspec
 import pytest
 from tests.unit.cli.conftest import RunStoker
@@ -17,7 +16,6 @@ from stoker.api.safe.shapes import CreateWorkload
 from stoker.cli.jobs import script_of
 from stoker.cli.names import name_from
 from stoker.cli.outcome import exit_code
-from stoker.cli.when import Seconds
 from stoker.client.workload_shapes import WorkloadDetail
 
 NAME = "python-b2c4d"
@@ -255,16 +253,6 @@ def test_what_can_never_fit_is_a_failure_with_the_numbers(stoker: RunStoker) -> 
     server = FakeServer({f"POST {SAFE}": (403, safe_problem("Stoker.00008", "It asks for 99 GPUs; there are 4."))})
     failed = stoker("run", "--gpu", "99", "ls", server=server)
     assert (failed.exit_code, failed.stderr) == (1, "Error: It asks for 99 GPUs; there are 4.\n")
-
-
-@pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("90s", 90), ("30m", 1800), ("2h", 7200), ("1d", 86400)])
-def test_a_while_is_written_with_its_unit(text: str, seconds: int) -> None:
-    assert Seconds().convert(text, None, None) == seconds
-
-
-def test_a_while_that_is_none_is_refused() -> None:
-    with pytest.raises(click.BadParameter, match="not a duration"):
-        Seconds().convert("-5", None, None)
 
 
 def test_a_file_that_cannot_be_read_names_the_line(stoker: RunStoker, tmp_path: Path) -> None:

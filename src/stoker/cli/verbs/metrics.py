@@ -14,7 +14,7 @@ from stoker.cli.output import Column, chosen_output, is_text, printable, show_li
 from stoker.cli.plots import line_plot, plot_width, short, sparkline, spread
 from stoker.cli.refs import found
 from stoker.cli.session import connect
-from stoker.cli.when import Moment, Seconds
+from stoker.cli.when import Duration, Moment
 
 if TYPE_CHECKING:
     from stoker.client.fleet_shapes import GpuLine, Measured, Point
@@ -40,7 +40,7 @@ GRAPHS = (
 @click.argument("workload", required=False)
 @click.option("--since", type=Moment(ago=True), metavar="TIME", help="From then on, such as 1h or 7d. [default 1h]")
 @click.option("--until", type=Moment(ago=True), metavar="TIME", help="Up to then. [default now]")
-@click.option("--step", type=Seconds(), metavar="DURATION", help="Between two points. [default fits the range]")
+@click.option("--step", type=Duration(), help="Between two points. [default fits the range]")
 @reaches_server
 def command(workload: str | None, since: datetime | None, until: datetime | None, step: int | None) -> None:
     """Plot what the GPUs of a workload did: utilization, memory, power, temperature.

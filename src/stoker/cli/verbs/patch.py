@@ -11,7 +11,7 @@ from stoker.cli.options import reaches_server, typed
 from stoker.cli.output import say
 from stoker.cli.refs import found
 from stoker.cli.session import connect
-from stoker.cli.when import Seconds
+from stoker.cli.when import Duration
 
 
 @click.command("patch")
@@ -28,7 +28,7 @@ from stoker.cli.when import Seconds
 @click.option("--script", metavar="TEXT", help="Shell script to run.")
 @click.option("--script-file", metavar="FILE", help="File with the shell script to run; - is stdin.")
 @click.option("--description", metavar="TEXT", help="What it is for.")
-@click.option("--timeout", type=Seconds(), help="Stop it after this long, such as 2h; 0 for never.")
+@click.option("--timeout", type=Duration(), help="Stop it after this long, such as 2h; 0 for never.")
 @click.option("--max-retry", type=click.IntRange(0, 50), help="How often to try again when it fails.")
 @click.option("--env", "-e", metavar="NAME[=VALUE]", multiple=True, help="Variable; without a value, the one set here.")
 @click.option("--unset-env", metavar="NAME", multiple=True, help="Take this variable away.")

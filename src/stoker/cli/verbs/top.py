@@ -13,6 +13,7 @@ from stoker.cli.options import reaches_server
 from stoker.cli.output import Column, drawn, is_text, printable, show_list, show_table
 from stoker.cli.plots import sparkline
 from stoker.cli.session import connect
+from stoker.cli.when import Duration
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -91,12 +92,10 @@ class Look:
 @click.command("top")
 @click.option("--cluster", default="", metavar="NAME", help="Only of this cluster.")
 @click.option("--limit", type=click.IntRange(0), default=30, show_default=True, help="Workloads; 0 for all.")
-@click.option(
-    "--every", type=click.FloatRange(0.5, 3600), default=2.0, show_default=True, help="Seconds between looks."
-)
+@click.option("--every", type=Duration("1s", "1h"), default="2s", show_default=True, help="Between two looks.")
 @click.option("--once", is_flag=True, help="Look once, as in a pipe.")
 @reaches_server
-def command(cluster: str, limit: int, every: float, once: bool) -> None:
+def command(cluster: str, limit: int, every: int, once: bool) -> None:
     """Watch who uses the GPUs, most GPUs first, until `q` or Ctrl-C; in a pipe, once.
 
     \b
@@ -121,7 +120,7 @@ def _warn(look: Look) -> None:
         click.echo(line, err=True)
 
 
-def _watch(look: Look, every: float) -> None:
+def _watch(look: Look, every: int) -> None:
     """Until `q` or Ctrl-C. A server that does not answer is asked again, and what was seen last stays."""
     from rich.console import Console
     from rich.live import Live

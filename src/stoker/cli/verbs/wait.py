@@ -12,7 +12,7 @@ from stoker.cli.output import Column, is_text, show_list
 from stoker.cli.progress import standing
 from stoker.cli.refs import found
 from stoker.cli.session import connect
-from stoker.cli.when import Seconds
+from stoker.cli.when import Duration
 
 if TYPE_CHECKING:
     from stoker.client import Stoker
@@ -25,7 +25,7 @@ RUNNING, ENDED = "running", "ended"
 @click.command("wait")
 @click.argument("workloads", nargs=-1, metavar="WORKLOAD...")
 @click.option("--for", "until", type=click.Choice((RUNNING, ENDED)), default=ENDED, help="[default ended]")
-@click.option("--timeout", type=Seconds(), help="Give up after this long, such as 30m.")
+@click.option("--timeout", type=Duration(), help="Give up after this long, such as 30m.")
 @reaches_server
 @click.pass_context
 def command(ctx: click.Context, workloads: tuple[str, ...], until: str, timeout: int | None) -> None:

@@ -11,7 +11,7 @@ from stoker.cli.options import typed
 from stoker.cli.output import dumped, printable, show_table
 from stoker.cli.progress import waiting
 from stoker.cli.session import connect
-from stoker.cli.when import Seconds
+from stoker.cli.when import Duration
 
 if TYPE_CHECKING:
     from stoker.client.usage_shapes import WasteReport
@@ -22,7 +22,7 @@ TITLES = ("WORKLOAD", "WORKSPACE", "USER", "IDLE GPUS", "MODEL", "IDLE FOR", "GP
 
 @click.command("waste")
 @click.option("--threshold", type=click.FloatRange(0, 100), help="Percent of use up to which a GPU is idle.")
-@click.option("--min-idle", type=Seconds(), default=300, metavar="DURATION", help="Only idle for so long. [default 5m]")
+@click.option("--min-idle", type=Duration(), default="5m", show_default=True, help="Only idle for so long.")
 @click.option("--cluster", default="", metavar="NAME", help="Only of this cluster.")
 @click.option("--workspace", default="", metavar="NAME", help="Only of this workspace.")
 @click.option("--limit", type=click.IntRange(1, MOST), default=100, show_default=True, help="Workloads.")

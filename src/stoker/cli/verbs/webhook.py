@@ -11,6 +11,7 @@ from stoker.cli.groups import Verbs
 from stoker.cli.options import OneOf, confirm, reaches_server, yes_option
 from stoker.cli.output import Column, is_text, say, show_done, show_list, show_one
 from stoker.cli.session import connect
+from stoker.cli.when import Duration
 from stoker.domain.webhooks import DeliveryState, EventType
 
 if TYPE_CHECKING:
@@ -136,15 +137,13 @@ def edit(
 @command.command("renew-secret")
 @click.argument("webhook_id", metavar="ID")
 @click.option("--secret", metavar="SECRET", help="A whsec_ secret of your own [default one is made].")
-@click.option(
-    "--keep-old", type=click.IntRange(0), metavar="SECONDS", help="How long the old one signs too [default a day]."
-)
+@click.option("--keep-old", type=Duration(), help="How long the old one signs too, such as 1h. [default a day]")
 @reaches_server
 def renew_secret(webhook_id: str, secret: str | None, keep_old: int | None) -> None:
     """Give a webhook a new secret. For a while everything is signed with the old one too.
 
     \b
-    stoker webhook renew-secret 3f2c7a54-0b1e-4c57-9d6c-0a5f0c6f4a11 --keep-old 3600
+    stoker webhook renew-secret 3f2c7a54-0b1e-4c57-9d6c-0a5f0c6f4a11 --keep-old 1h
     """
     _show_secret(connect().webhooks.renew_secret(webhook_id, secret=secret, keep_old_seconds=given(keep_old)))
 

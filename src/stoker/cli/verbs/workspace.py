@@ -12,7 +12,7 @@ from stoker.cli.options import OneOf, confirm, reaches_server, yes_option
 from stoker.cli.output import Column, say, show_done, show_list, show_one
 from stoker.cli.session import connect
 from stoker.cli.verbs.members import add_member, list_members, remove_member
-from stoker.cli.when import Seconds
+from stoker.cli.when import Duration
 from stoker.domain.identity import QueuePolicy
 from stoker.domain.idleness import IdleAction
 
@@ -65,8 +65,8 @@ def list_workspaces(name: str, department: str, cluster: str) -> None:
 def idle_options(verb: C) -> C:
     """What is done about workloads whose GPUs nobody uses."""
     for option in (
-        click.option("--idle-grace", type=Seconds(), help="How long after the warning, such as 15m."),
-        click.option("--idle-window", type=Seconds(), help="How long all GPUs must be idle, such as 30m."),
+        click.option("--idle-grace", type=Duration(), help="How long after the warning, such as 15m."),
+        click.option("--idle-window", type=Duration(), help="How long all GPUs must be idle, such as 30m."),
         click.option(
             "--idle-threshold", metavar="PERCENT", help='Used no more than this is idle; "none" for the server\'s.'
         ),
