@@ -6,6 +6,10 @@ import pytest
 from tests.api.conftest import OpenLab
 from tests.api.lab import STARTED, V1, Lab, problem
 
+from stoker.domain.webhooks import DeliveryState
+from stoker.store import outbox
+from stoker.store.outbox import Outcome
+
 HOOKS = f"{V1}/webhooks"
 URL = "https://8.8.8.8/hook?token=abc"
 
@@ -122,6 +126,36 @@ def test_what_is_disabled_forgets_what_was_on_its_way(any_lab: Lab) -> None:
     again = any_lab.post(f"{HOOKS}/{hook}/deliveries/1/retry", as_="admin")
     assert (again.status_code, again.json()["state"], again.json()["eventId"]) == (202, "pending", pending["eventId"])
     assert any_lab.post(f"{HOOKS}/{hook}/deliveries/7/retry", as_="admin").status_code == 404
+
+
+def test_deliveries_are_listed_by_what_came_of_them(any_lab: Lab) -> None:
+    hook, other = (any_lab.post(HOOKS, as_="admin", json={"url": URL}).json()["webhook"]["id"] for _ in range(2))
+    for each in (hook, hook, other, hook, hook):
+        any_lab.post(f"{HOOKS}/{each}/test", as_="admin")
+    done = Outcome(DeliveryState.DELIVERED, 1, None, 0, 204, "")
+    any_lab.run(any_lab.installation.store.write(lambda tx: outbox.record(tx, 2, done)))
+    any_lab.patch(f"{HOOKS}/{hook}", as_="admin", json={"enabled": False})
+    any_lab.patch(f"{HOOKS}/{hook}", as_="admin", json={"enabled": True})
+    any_lab.post(f"{HOOKS}/{hook}/deliveries/4/retry", as_="admin")
+
+    def numbers(asked: str = "") -> tuple[list[int], int]:
+        page = any_lab.get(f"{HOOKS}/{hook}/deliveries?{asked}", as_="admin").json()
+        return [each["number"] for each in page["items"]], page["total"]
+
+    assert numbers() == ([5, 4, 2, 1], 4)
+    assert numbers("state=delivered") == ([2], 1)
+    assert numbers("state=given-up") == ([5, 1], 2)
+    assert numbers("state=given-up&limit=1&offset=1") == ([1], 2)
+    assert numbers("state=pending") == ([4], 1)
+    refused = any_lab.get(f"{HOOKS}/{hook}/deliveries?state=failed", as_="admin")
+    assert (refused.status_code, refused.json()["error"]["field"]) == (400, "state")
+    assert "given-up" in refused.json()["error"]["message"]
+
+
+def test_those_in_one_state_are_found_by_an_index(lab: Lab) -> None:
+    asked = "SELECT number FROM webhook_delivery WHERE webhook_id = 'x' AND state = 'given-up' ORDER BY number DESC"
+    plan = lab.run(lab.installation.store.read(lambda tx: [row[3] for row in tx.all(f"EXPLAIN QUERY PLAN {asked}")]))
+    assert plan == ["SEARCH webhook_delivery USING COVERING INDEX webhook_delivery_state (webhook_id=? AND state=?)"]
 
 
 def test_a_stop_is_on_its_way_when_it_is_answered(any_lab: Lab) -> None:

@@ -30,7 +30,7 @@ from stoker.client.shapes import (
 )
 from stoker.domain.identity import MemberRole, QueuePolicy, Scope, UserKind, UserRole
 from stoker.domain.permissions import Action
-from stoker.domain.webhooks import EventType
+from stoker.domain.webhooks import DeliveryState, EventType
 
 
 class Users(Resource[F]):
@@ -297,8 +297,8 @@ class Webhooks(Resource[F]):
         ...
 
     @listing("/webhooks/{webhook_id}/deliveries")
-    def deliveries(self, webhook_id: str) -> Delivery:
-        """What was sent to a webhook and what came of it, newest first."""
+    def deliveries(self, webhook_id: str, *, state: DeliveryState | UnsetType = UNSET) -> Delivery:
+        """What was sent to a webhook and what came of it, or only what is in one state; newest first."""
         ...
 
     @operation("POST", "/webhooks/{webhook_id}/deliveries/{number}/retry")

@@ -10,7 +10,7 @@ from stoker.domain.names import new_uuid
 from stoker.domain.permissions import Action, Actor, Target
 from stoker.domain.webhook_signatures import check_secret, secret_text
 from stoker.domain.webhook_targets import Resolve, check_addresses, target_of
-from stoker.domain.webhooks import MOST_WEBHOOKS, Delivery, EventType, TestNews, Webhook, event_id, told
+from stoker.domain.webhooks import MOST_WEBHOOKS, Delivery, DeliveryState, EventType, TestNews, Webhook, event_id, told
 from stoker.services import workspaces as places
 from stoker.services.context import Context, authorise, record
 from stoker.services.once import Once, Salted, new_salt, only_once, secret_bytes
@@ -166,12 +166,14 @@ class Webhooks:
         self._context.signal.notify()
         return sent
 
-    async def deliveries(self, actor: Actor, webhook_id: str, window: Window) -> Listing[Delivery]:
-        """What was sent, and what came of it; newest first."""
+    async def deliveries(
+        self, actor: Actor, webhook_id: str, window: Window, state: DeliveryState | None = None
+    ) -> Listing[Delivery]:
+        """What was sent, and what came of it, or only what is in one state; newest first."""
 
         def query(transaction: Transaction) -> Listing[Delivery]:
             _visible(transaction, actor, webhook_id, Action.WEBHOOK_READ)
-            return outbox.deliveries(transaction, webhook_id, window)
+            return outbox.deliveries(transaction, webhook_id, window, state)
 
         return await self._context.store.read(query)
 

@@ -11,7 +11,7 @@ from stoker.domain.webhooks import Delivery, DeliveryState, EventType, Told, Web
 from stoker.domain.workload import Pod, Workload
 from stoker.store import clusters, pods, webhooks, workspaces
 from stoker.store.base import Row, Transaction
-from stoker.store.listing import page
+from stoker.store.listing import page, where
 
 ADD = """
 INSERT INTO webhook_delivery (webhook_id, event_id, event, at, payload, state, tries, next_at, error)
@@ -143,16 +143,18 @@ def give_up(transaction: Transaction, webhook_id: str, why: str) -> None:
     transaction.run(GIVE_UP, {"webhook_id": webhook_id, "error": why})
 
 
-def deliveries(transaction: Transaction, webhook_id: str, window: Window) -> Listing[Delivery]:
-    """Newest first."""
+def deliveries(
+    transaction: Transaction, webhook_id: str, window: Window, state: DeliveryState | None = None
+) -> Listing[Delivery]:
+    """Of a webhook all, or those in one state; newest first."""
     return page(
         transaction,
         _delivery,
         select=f"SELECT {COLUMNS}",
         source="FROM webhook_delivery",
-        condition="WHERE webhook_id = :webhook_id",
+        condition=where("webhook_id = :webhook_id", "state = :state" if state is not None else None),
         order="number DESC",
-        params={"webhook_id": webhook_id},
+        params={"webhook_id": webhook_id, "state": state},
         window=window,
     )
 

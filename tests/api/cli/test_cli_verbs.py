@@ -86,7 +86,10 @@ def test_a_webhook_comes_and_goes(terminal: Terminal) -> None:
     assert terminal.json("webhook", "show", hook["id"])["enabled"] is False
     assert "Enable it first" in terminal.type("webhook", "test", hook["id"]).stderr
     assert terminal.json("webhook", "renew-secret", hook["id"], "--keep-old", "0")["secret"].startswith("whsec_")
-    assert terminal.json("webhook", "deliveries", hook["id"])["items"] == []
+    assert terminal.json("webhook", "deliveries", hook["id"], "--state", "given-up")["items"] == []
+    assert (
+        "'pending', 'delivered', 'given-up'" in terminal.type("webhook", "deliveries", "x", "--state", "failed").stderr
+    )
     assert terminal.type("webhook", "retry", hook["id"], "1").returncode == 1
     assert "is not on the public internet" in terminal.type("webhook", "add", "https://127.0.0.1/").stderr
     terminal.ok("webhook", "delete", hook["id"], "--yes")

@@ -70,6 +70,7 @@ class WebhookPath(Params, frozen=True, kw_only=True):
 
 class DeliveryList(PageParams, frozen=True, kw_only=True):
     id: Id
+    state: Annotated[DeliveryState | None, Meta(description="Only those in this state.")] = None
 
 
 class DeliveryPath(Params, frozen=True, kw_only=True):
@@ -212,9 +213,8 @@ async def test_webhook(call: Call[WebhookPath]) -> DeliveryView:
 async def list_deliveries(call: Call[DeliveryList]) -> Page[DeliveryView]:
     """What was sent to a webhook and what came of it, newest first."""
     asked = call.params
-    return paged(
-        await call.services.webhooks.deliveries(call.actor, asked.id, asked.window), asked.window, delivery_view
-    )
+    found = await call.services.webhooks.deliveries(call.actor, asked.id, asked.window, asked.state)
+    return paged(found, asked.window, delivery_view)
 
 
 @endpoint(

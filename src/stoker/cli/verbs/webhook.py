@@ -183,15 +183,18 @@ def test(webhook_id: str) -> None:
 
 @command.command("deliveries")
 @click.argument("webhook_id", metavar="ID")
+@click.option("--state", type=OneOf(DeliveryState), help="Only those in this state.")
 @click.option("--limit", type=click.IntRange(1), default=20, help="How many, newest first [default 20].")
 @reaches_server
-def deliveries(webhook_id: str, limit: int) -> None:
+def deliveries(webhook_id: str, state: DeliveryState | None, limit: int) -> None:
     """List what was sent to a webhook, and what came of it.
 
     \b
     stoker webhook deliveries 3f2c7a54-0b1e-4c57-9d6c-0a5f0c6f4a11
+    stoker webhook deliveries 3f2c7a54-0b1e-4c57-9d6c-0a5f0c6f4a11 --state given-up
     """
-    show_list(itertools.islice(connect().webhooks.deliveries(webhook_id), limit), DELIVERIES)
+    found = connect().webhooks.deliveries(webhook_id, state=given(state))
+    show_list(itertools.islice(found, limit), DELIVERIES)
 
 
 @command.command("retry")
