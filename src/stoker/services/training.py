@@ -20,6 +20,8 @@ from stoker.store.base import Transaction
 from stoker.store.training import Batch
 
 AT_ONCE = 5_000
+SHORT = 5_000
+"""Points that are unpacked at once, without a thread."""
 AHEAD_MS = 60_000
 """How far the clock of a job may be ahead of ours."""
 PUSHED = "push/"
@@ -39,27 +41,19 @@ class Training:
     def __init__(self, context: Context) -> None:
         self._context = context
 
-    async def points(self, ref: str, start: int, end: int) -> list[TrainingPoint]:
-        """Every point of a range, by metric, then time; for anyone who may watch the fleet."""
-        return list((await self._read(ref, start, end)).rows())
-
-    async def stream(self, ref: str, start: int, end: int) -> AsyncIterator[list[TrainingPoint]]:
-        """The same in parts, so that a long range is never in memory as a whole."""
-        found = await self._read(ref, start, end)
+    async def stream(self, uid: str, start: int, end: int) -> AsyncIterator[list[TrainingPoint]]:
+        """Every point of a range, by metric, then time, in parts: a long range is never in memory as a whole."""
+        found = await self._points(uid, start, end)
         for first in range(0, len(found), AT_ONCE):
             yield list(found.rows(first, first + AT_ONCE))
 
     async def values(self, uid: str, metric: str, start: int, end: int) -> list[Point]:
         """One metric of a range, by time."""
-
-        def query(transaction: Transaction) -> list[Point]:
-            found = training.points(transaction, uid, start, end)
-            if metric not in found.names:
-                return []
-            of_it = found.metric == found.names.index(metric)
-            return list(zip(found.value[of_it].tolist(), found.at[of_it].tolist(), strict=True))
-
-        return await self._context.store.read(query)
+        found = await self._points(uid, start, end)
+        if metric not in found.names:
+            return []
+        of_it = found.metric == found.names.index(metric)
+        return list(zip(found.value[of_it].tolist(), found.at[of_it].tolist(), strict=True))
 
     async def curves(self, actor: Actor, ref: str, start: int, end: int, most: int) -> list[Curve]:
         """Each metric of a workload the caller can see, with at most so many of its points."""
@@ -96,11 +90,15 @@ class Training:
             raise not_found("workload", ref)
         return workload, pod.attempt
 
-    async def _read(self, ref: str, start: int, end: int) -> Points:
-        def query(transaction: Transaction) -> Points:
-            return training.points(transaction, _present(transaction, ref).uid, start, end)
+    async def _points(self, uid: str, start: int, end: int) -> Points:
+        def short(transaction: Transaction) -> Points | None:
+            many = training.count(transaction, uid, start, end) > SHORT
+            return None if many else training.points(transaction, uid, start, end)
 
-        return await self._context.store.read(query)
+        found = await self._context.store.peek(short)
+        if found is None:
+            found = await self._context.store.read(lambda tx: training.points(tx, uid, start, end))
+        return found
 
 
 def _present(transaction: Transaction, ref: str) -> Workload:

@@ -39,6 +39,7 @@ SELECT COALESCE(CAST(SUM(points) AS BIGINT), 0)
 FROM training_chunk
 WHERE workload_uid = :workload_uid
 """
+COUNT_WITHIN = COUNT + "  AND last_at >= :first AND first_at <= :last"
 OLDEST = """
 SELECT pod_uid, number, points
 FROM training_chunk
@@ -93,6 +94,12 @@ def points(transaction: Transaction, workload_uid: str, start: int, end: int) ->
     """Every point of a range, by metric, then time. What several pods of an attempt said of one step counts once."""
     rows = transaction.all(WITHIN, {"workload_uid": workload_uid, "first": start - LATE_MS, "last": end})
     return merged([Part(source, attempt, _unpacked(data)) for source, attempt, data in rows], start, end)
+
+
+def count(transaction: Transaction, workload_uid: str, start: int, end: int) -> int:
+    """How many points the chunks have that `points` looks at."""
+    found = transaction.one(COUNT_WITHIN, {"workload_uid": workload_uid, "first": start - LATE_MS, "last": end})
+    return found[0] if found else 0
 
 
 def _put(transaction: Transaction, batch: Batch, found: Points) -> bool:

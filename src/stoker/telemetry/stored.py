@@ -1,6 +1,7 @@
 """Ranges of readings out of the store. A reading is shown only to who held its GPU at that moment."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +16,11 @@ from stoker.telemetry import roster as rosters
 from stoker.telemetry.chunks import STRIPE_GPUS, to_real
 from stoker.telemetry.means import Means
 from stoker.telemetry.roster import Roster
-from stoker.telemetry.unpacked import Steps, Unpacked
+from stoker.telemetry.unpacked import ColdError, Steps, Unpacked
 
 KEPT_ROSTERS = 32
+SHORT = 20_000
+"""Points that are made at once, without a thread, from what is unpacked already."""
 
 Values = dict[Metric, NDArray[np.floating]]
 
@@ -34,43 +37,54 @@ class StoredSeries:
         self, cluster_id: str, holdings: Sequence[Holding], metrics: Sequence[Metric], span: Range
     ) -> Mapping[Metric, list[GpuLine]]:
         """Lines by node and device; MEMORY_USED as a fraction of the GPU's memory."""
-        return await self._store.read(lambda tx: self._read(tx, cluster_id, holdings, metrics, span))
 
-    def _read(
-        self,
-        transaction: Transaction,
-        cluster_id: str,
-        holdings: Sequence[Holding],
-        metrics: Sequence[Metric],
-        span: Range,
-    ) -> dict[Metric, list[GpuLine]]:
-        means = Means(holdings, metrics, span)
+        def read(transaction: Transaction, *, warm: bool = False) -> dict[Metric, list[GpuLine]]:
+            means = Means(holdings, metrics, span)
+            self._fill(transaction, means, cluster_id, metrics, warm=warm)
+            return means.lines()
+
+        if len(holdings) * len(metrics) * (span.end - span.start) // span.step <= SHORT:
+            with suppress(ColdError):
+                return await self._store.peek(lambda tx: read(tx, warm=True))
+        return await self._store.read(read)
+
+    def _fill(
+        self, transaction: Transaction, means: Means, cluster_id: str, metrics: Sequence[Metric], *, warm: bool
+    ) -> None:
         first, after = means.first_at, means.last_at + 1
         for segment in samples.segments(transaction, cluster_id, first - first % HOUR_MS, after):
-            self._add_segment(transaction, means, segment, metrics)
+            self._add_segment(transaction, means, segment, metrics, warm=warm)
         ticks = samples.ticks(transaction, cluster_id, first, after)
         for roster_id in sorted({tick.roster_id for tick in ticks}):
             mine = [tick for tick in ticks if tick.roster_id == roster_id]
-            self._add_ticks(transaction, means, cluster_id, mine, metrics)
-        return means.lines()
+            self._add_ticks(transaction, means, cluster_id, mine, metrics, warm=warm)
 
-    def _add_segment(self, transaction: Transaction, means: Means, segment: Segment, metrics: Sequence[Metric]) -> None:
+    def _add_segment(
+        self, transaction: Transaction, means: Means, segment: Segment, metrics: Sequence[Metric], *, warm: bool
+    ) -> None:
         held = means.held_between(segment.hour_at, segment.hour_at + HOUR_MS)
         if not len(held):
             return
         roster = self._roster(transaction, segment.roster_id)
         for first, places, rows in _together(means.rows_in(roster), held, segment.chunk_gpus):
-            if steps := self._unpacked.chunk(transaction, segment, first):
+            if steps := self._unpacked.chunk(transaction, segment, first, warm=warm):
                 means.add(steps.ats, places, _values(steps, metrics, roster, rows, first))
 
     def _add_ticks(
-        self, transaction: Transaction, means: Means, cluster_id: str, ticks: list[Tick], metrics: Sequence[Metric]
+        self,
+        transaction: Transaction,
+        means: Means,
+        cluster_id: str,
+        ticks: list[Tick],
+        metrics: Sequence[Metric],
+        *,
+        warm: bool,
     ) -> None:
         roster = self._roster(transaction, ticks[0].roster_id)
         ats = np.array([tick.at for tick in ticks], np.int64)
         held = means.held_between(ticks[0].at, ticks[-1].at + 1)
         for first, places, rows in _together(means.rows_in(roster), held, STRIPE_GPUS):
-            if steps := self._unpacked.ticks(transaction, cluster_id, ticks[0].roster_id, first, ats):
+            if steps := self._unpacked.ticks(transaction, cluster_id, ticks[0].roster_id, first, ats, warm=warm):
                 means.add(steps.ats, places, _values(steps, metrics, roster, rows, first))
 
     def _roster(self, transaction: Transaction, roster_id: int) -> Roster:

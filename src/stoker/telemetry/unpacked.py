@@ -20,6 +20,10 @@ OPEN_MS = 2 * HOUR_MS
 """Ticks wait for so long at the most until their hour is packed."""
 
 
+class ColdError(Exception):
+    """What is asked for would have to be unpacked first."""
+
+
 class Steps(Struct, frozen=True):
     """Whole numbers [gpu, at] of each metric, at growing moments."""
 
@@ -57,7 +61,8 @@ class Steps(Struct, frozen=True):
 
 
 class Unpacked:
-    """The readings that were asked for last, by any thread, within a bound of memory."""
+    """The readings that were asked for last, by any thread, within a bound of memory. Who asks `warm` wants only those:
+    all else is `ColdError`."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most_bytes = most_bytes
@@ -65,17 +70,24 @@ class Unpacked:
         self._kept: OrderedDict[Hashable, Steps] = OrderedDict()
         self._lock = threading.Lock()
 
-    def chunk(self, transaction: Transaction, segment: Segment, first_gpu: int) -> Steps | None:
+    def chunk(self, transaction: Transaction, segment: Segment, first_gpu: int, *, warm: bool) -> Steps | None:
         """A piece of a closed hour, if it has one that begins with this GPU."""
 
         def read(_: Steps | None) -> Steps | None:
             chunks = samples.chunks(transaction, segment.id, first_gpu, first_gpu + 1)
             return Steps(decode_times(segment.times), unpack(chunks[0].data)) if chunks else None
 
-        return self._found(("chunk", segment.id, first_gpu), read, lambda _: True)
+        return self._found(("chunk", segment.id, first_gpu), read, lambda _: True, warm=warm)
 
     def ticks(
-        self, transaction: Transaction, cluster_id: str, roster_id: int, first_gpu: int, ats: NDArray[np.int64]
+        self,
+        transaction: Transaction,
+        cluster_id: str,
+        roster_id: int,
+        first_gpu: int,
+        ats: NDArray[np.int64],
+        *,
+        warm: bool,
     ) -> Steps | None:
         """The stripe of the open hours that begins with this GPU, at these moments; only what is new is read."""
 
@@ -92,11 +104,16 @@ class Unpacked:
         def has_all(kept: Steps) -> bool:
             return bool(np.isin(ats, kept.ats).all())
 
-        kept = self._found(("ticks", cluster_id, roster_id, first_gpu), read, has_all)
+        kept = self._found(("ticks", cluster_id, roster_id, first_gpu), read, has_all, warm=warm)
         return kept and kept.at(ats)
 
     def _found(
-        self, key: Hashable, read: Callable[[Steps | None], Steps | None], suffices: Callable[[Steps], bool]
+        self,
+        key: Hashable,
+        read: Callable[[Steps | None], Steps | None],
+        suffices: Callable[[Steps], bool],
+        *,
+        warm: bool,
     ) -> Steps | None:
         with self._lock:
             kept = self._kept.get(key)
@@ -104,6 +121,8 @@ class Unpacked:
                 self._kept.move_to_end(key)
         if kept is not None and suffices(kept):
             return kept
+        if warm:
+            raise ColdError
         found = read(kept)
         if found is not None:
             self._keep(key, found)

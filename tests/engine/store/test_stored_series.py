@@ -1,6 +1,7 @@
 """Ranges out of chunks and open ticks, on both databases."""
 
 import numpy as np
+import pytest
 from tests.conftest import LoopRun
 
 from stoker.domain.identity import Cluster
@@ -12,7 +13,7 @@ from stoker.store.base import Store
 from stoker.telemetry import roster
 from stoker.telemetry.chunks import encode_hour, encode_tick
 from stoker.telemetry.stored import StoredSeries
-from stoker.telemetry.unpacked import Unpacked
+from stoker.telemetry.unpacked import ColdError, Unpacked
 
 HOUR = 3_600_000
 GIB = 1 << 30
@@ -117,8 +118,11 @@ def test_what_is_kept_unpacked_has_a_bound(store: Store, loop_run: LoopRun) -> N
     def read(tx: samples.Transaction) -> int:
         for segment in samples.segments(tx, "c", 0, 4 * HOUR):
             for first in range(0, 1600, 128):
-                steps = kept.chunk(tx, segment, first)
+                with pytest.raises(ColdError):
+                    kept.chunk(tx, segment, first, warm=True)
+                steps = kept.chunk(tx, segment, first, warm=False)
                 assert steps is not None
+                assert kept.chunk(tx, segment, first, warm=True) is steps
                 assert steps.metrics[Metric.POWER][0, 0] == first * 10
                 assert kept.size <= 3 * one
         return kept.size
