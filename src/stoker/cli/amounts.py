@@ -1,8 +1,16 @@
 """Amounts as people read them: shares, watts, bytes, ages."""
 
+from collections.abc import Callable
+
 from stoker.cli.when import SECONDS
 
+NOTHING = "-"
 SIZES = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
+
+
+def known(amount: float | None, show: Callable[[float], str]) -> str:
+    """An amount, or a dash where it is not known."""
+    return NOTHING if amount is None else show(amount)
 
 
 def percent(share: float) -> str:

@@ -9,7 +9,7 @@ Point = tuple[float, int]
 
 
 class FleetNow(Shape, frozen=True):
-    """Rates are 0 to 1."""
+    """Rates are 0 to 1; `utilization` and `power_watts` are None where nothing is known of them."""
 
     nodes: int
     healthy_nodes: int
@@ -20,8 +20,8 @@ class FleetNow(Shape, frozen=True):
     gpus: int
     allocated_gpus: float
     allocation_rate: float
-    utilization: float
-    power_watts: float
+    utilization: float | None
+    power_watts: float | None
     storage_total_bytes: int
     storage_used_bytes: int
     rdma_ports: int

@@ -23,7 +23,7 @@ class Fleet(Struct, frozen=True):
     allocated_milli: int = 0
     measured_gpus: int = 0
     utilization_sum: float = 0.0
-    power_watts: float = 0.0
+    power_watts: float | None = None
     storage_total_bytes: int = 0
     storage_used_bytes: int = 0
     rdma_ports: int = 0
@@ -36,21 +36,24 @@ class Fleet(Struct, frozen=True):
         return _rate(self.allocated_milli, self.gpus * MILLI)
 
     @property
-    def utilization(self) -> float:
-        return _rate(self.utilization_sum, self.measured_gpus)
+    def utilization(self) -> float | None:
+        """The mean of the GPUs that are held; None when nothing is known of any of them."""
+        return _rate(self.utilization_sum, self.measured_gpus) if self.measured_gpus else None
 
     @property
     def storage_rate(self) -> float:
         return _rate(self.storage_used_bytes, self.storage_total_bytes)
 
 
-_LARGEST = "rdma_bits_per_second"
-_SUMMED = tuple(name for name in Fleet.__struct_fields__ if name != _LARGEST)
+_SUMMED = tuple(name for name in Fleet.__struct_fields__ if name not in {"power_watts", "rdma_bits_per_second"})
 
 
 def together(overviews: Sequence[Overview]) -> Fleet:
+    """The clusters added up; what is not known of one of them is left out."""
     summed = {name: sum(getattr(each, name) for each in overviews) for name in _SUMMED}
-    return Fleet(**summed, rdma_bits_per_second=max((each.rdma_bits_per_second for each in overviews), default=0))
+    powers = [each.power_watts for each in overviews if each.power_watts is not None]
+    fastest = max((each.rdma_bits_per_second for each in overviews), default=0)
+    return Fleet(**summed, power_watts=sum(powers) if powers else None, rdma_bits_per_second=fastest)
 
 
 def hottest(overviews: Iterable[Overview], metric: Metric, number: int) -> list[HotGpu]:

@@ -38,8 +38,8 @@ class HotGpu(Struct, frozen=True, gc=False):
 
 class Overview(Struct, frozen=True):
     """`gpus`, `allocated_milli` and `allocated_gpus` count healthy nodes only. `utilization_sum` is over the allocated
-    GPUs that have a reading, `measured_gpus` of them, so that clusters can be added up. `hottest` is sorted, highest
-    first, and holds utilization as a fraction of one."""
+    GPUs that have a reading, `measured_gpus` of them, so that clusters can be added up. `power_watts` is None when no
+    GPU says it. `hottest` is sorted, highest first, and holds utilization as a fraction of one."""
 
     at: int
     source: SourceState
@@ -54,7 +54,7 @@ class Overview(Struct, frozen=True):
     allocated_gpus: int
     measured_gpus: int
     utilization_sum: float
-    power_watts: float
+    power_watts: float | None
     storage_total_bytes: int
     storage_used_bytes: int
     rdma_ports: int

@@ -48,6 +48,7 @@ def overview(scene: Scene, source: SourceState) -> Overview:
     in_use = scene.healthy[layout.node] & (scene.allocated > 0)
     utilization = gauges.values[Metric.UTILIZATION][in_use]
     measured = ~np.isnan(utilization)
+    power = gauges.values[Metric.POWER]
     return Overview(
         at=scene.at,
         source=source,
@@ -62,7 +63,7 @@ def overview(scene: Scene, source: SourceState) -> Overview:
         allocated_gpus=int(in_use.sum()),
         measured_gpus=int(measured.sum()),
         utilization_sum=round(float(utilization[measured].sum()), 4),
-        power_watts=round(float(np.nansum(gauges.values[Metric.POWER])), 1),
+        power_watts=None if np.isnan(power).all() else round(float(np.nansum(power)), 1),
         storage_total_bytes=sum(volume.total_bytes for volume in gauges.volumes),
         storage_used_bytes=sum(volume.used_bytes for volume in gauges.volumes),
         rdma_ports=sum(each.ports for each in gauges.rdma),

@@ -164,7 +164,7 @@ class LensLab(QueueLab):
             "allocated_gpus": 0,
             "measured_gpus": 0,
             "utilization_sum": 0.0,
-            "power_watts": 0.0,
+            "power_watts": None,
             "storage_total_bytes": 0,
             "storage_used_bytes": 0,
             "rdma_ports": 0,

@@ -49,6 +49,19 @@ def test_the_overview_says_where_each_cluster_is_read_and_how_old_that_is(any_la
     assert any_lab.get(f"{V1}/overview").headers["X-Stoker-Stale"] == "50"
 
 
+def test_what_nobody_has_read_is_unknown_and_not_zero(lab: LensLab) -> None:
+    lab.publish(overview=lab.overview(allocated_milli=8000, allocated_gpus=8))
+    lab.add_cluster("moon", "simulated")
+    now = _page(lab, "overview")["clusters"][0]["now"]
+    assert (now["utilization"], now["powerWatts"], now["allocatedGpus"]) == (None, None, 8.0)
+    assert lab.data("/api/clusters/overview")["utilization"] == 0
+    idle = lab.overview(allocated_gpus=2, measured_gpus=2, power_watts=0.0)
+    lab.publish("moon", overview=idle)
+    shown = _page(lab, "overview")
+    assert (shown["total"]["utilization"], shown["total"]["powerWatts"]) == (0, 0)
+    assert [each["now"]["utilization"] for each in shown["clusters"]] == [None, 0]
+
+
 def test_consumers_say_since_when_they_have_been_idle(lab: LensLab) -> None:
     lab.publish(consumers=[consumer("a", 0.5, None, memory=None, power_watts=None), consumer("b", 8, 0.123456)])
     busy, idle = _page(lab, "consumers")["items"]

@@ -141,7 +141,7 @@ def test_a_source_that_hangs_holds_up_nothing_and_is_never_asked_twice_at_once(f
         lab.source.hanging = True
         stale = await lab.until(lambda now: "has not answered" in now.source.message)
         assert stale.source.read_at is None
-        assert (stale.nodes, stale.measured_gpus) == (2, 0)
+        assert (stale.nodes, stale.measured_gpus, stale.power_watts) == (2, 0, None)
         asked = lab.source.asked
         while lab.source.asked < asked + 3:
             await asyncio.sleep(0.02)
@@ -153,10 +153,10 @@ def test_a_source_that_hangs_holds_up_nothing_and_is_never_asked_twice_at_once(f
 
 def test_what_was_read_long_ago_is_not_known_any_more(file: Store, loop_run: LoopRun) -> None:
     async def story(lab: Lab) -> None:
-        await lab.until(lambda now: now.power_watts > 0)
+        await lab.until(lambda now: bool(now.power_watts))
         lab.source.failing = True
         lab.clock.ahead_ms = 301_000
-        unknown = await lab.until(lambda now: now.power_watts == 0)
+        unknown = await lab.until(lambda now: now.power_watts is None)
         assert unknown.source.stale
         gpus = await lab.gpus()
         assert gpus is not None

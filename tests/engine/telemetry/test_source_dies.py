@@ -49,7 +49,8 @@ def fresh(client: LiveClient) -> None:
 
 
 def utilization(client: LiveClient) -> float:
-    return client.get("/api/stoker/v1/overview")["total"]["utilization"]
+    """0 while it is not known."""
+    return client.get("/api/stoker/v1/overview")["total"]["utilization"] or 0.0
 
 
 def points(client: LiveClient, name: str) -> Any:

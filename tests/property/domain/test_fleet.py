@@ -45,7 +45,8 @@ def test_nodes_add_up_and_rates_stay_rates(clusters: list[Overview]) -> None:
     assert fleet.idle_nodes + fleet.partial_nodes + fleet.busy_nodes == fleet.healthy_nodes
     assert fleet.healthy_nodes + fleet.faulty_nodes == fleet.nodes
     assert 0 <= fleet.allocation_rate <= 1
-    assert 0 <= fleet.utilization <= 1
+    assert (fleet.utilization is None) == (not fleet.measured_gpus)
+    assert 0 <= (fleet.utilization or 0) <= 1
     assert fleet.nodes == sum(each.nodes for each in clusters)
 
 

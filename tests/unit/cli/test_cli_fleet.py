@@ -149,6 +149,15 @@ def test_the_overview_is_a_line_for_each_cluster_and_one_for_all(stoker: RunStok
     assert shown.stderr == "Cluster demo is simulated.\n"
 
 
+def test_what_was_not_read_is_not_shown_as_nothing(stoker: RunStoker) -> None:
+    unread = {**NOW, "utilization": None, "powerWatts": None}
+    view = {"at": AT, "total": unread, "clusters": [{**cluster(age=None), "now": unread}]}
+    shown = stoker("overview", server=server(view)).stdout.splitlines()[1]
+    assert " ".join(shown.split()).endswith("36.5 (51%) - - none yet")
+    head = stoker("top", server=server(view, consumers=page())).stdout.splitlines()[0]
+    assert head.startswith("36.5 of 72 GPUs allocated (51%), use unknown; nodes: 3 idle")
+
+
 def test_programs_get_the_overview_as_the_api_has_it(stoker: RunStoker) -> None:
     view = overview(cluster("demo", simulated=True))
     assert json.loads(stoker("overview", "--json", server=server(view)).stdout) == view

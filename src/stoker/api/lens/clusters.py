@@ -112,7 +112,7 @@ async def read_overview(call: Call[ClusterParams]) -> GpuClusterOverview:
         partially_idle_nodes=fleet.partial_nodes,
         busy_nodes=fleet.busy_nodes,
         allocation_rate=round(fleet.allocation_rate, RATE_DIGITS),
-        utilization=round(fleet.utilization, RATE_DIGITS),
+        utilization=round(fleet.utilization or 0.0, RATE_DIGITS),
         storage_stat=_storage(fleet),
         rdma_cluster_stat=RdmaClusterStat(
             fleet.rdma_ports, fleet.rdma_active_ports, gigabits(fleet.rdma_bits_per_second)

@@ -51,7 +51,8 @@ class GpuParams(GridParams, frozen=True, kw_only=True, rename="camel"):
 
 
 class FleetView(Struct, frozen=True, rename="camel"):
-    """Rates are 0 to 1. Allocation and utilization are of healthy nodes."""
+    """Rates are 0 to 1. Allocation and utilization are of healthy nodes; utilization is the mean of the GPUs that are
+    held, and null while nothing is known of any of them. `powerWatts` is null when no GPU says it."""
 
     nodes: int
     healthy_nodes: int
@@ -62,8 +63,8 @@ class FleetView(Struct, frozen=True, rename="camel"):
     gpus: int
     allocated_gpus: float
     allocation_rate: Fraction
-    utilization: Fraction
-    power_watts: float
+    utilization: Fraction | None
+    power_watts: float | None
     storage_total_bytes: int
     storage_used_bytes: int
     rdma_ports: int
@@ -248,8 +249,8 @@ def fleet_view(fleet: Fleet) -> FleetView:
         gpus=fleet.gpus,
         allocated_gpus=fleet.allocated_milli / MILLI,
         allocation_rate=round(fleet.allocation_rate, DIGITS),
-        utilization=round(fleet.utilization, DIGITS),
-        power_watts=round(fleet.power_watts, 1),
+        utilization=_rounded(fleet.utilization),
+        power_watts=_rounded(fleet.power_watts, 1),
         storage_total_bytes=fleet.storage_total_bytes,
         storage_used_bytes=fleet.storage_used_bytes,
         rdma_ports=fleet.rdma_ports,

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stoker.cli.amounts import count, percent, size, watts
+from stoker.cli.amounts import count, known, percent, size, watts
 from stoker.cli.freshness import label, readings, warn
 from stoker.cli.options import reaches_server
 from stoker.cli.output import Column, chosen_output, is_text, show_list, show_one, show_table
@@ -75,6 +75,6 @@ def _cells(now: "FleetNow") -> list[str]:
     return [
         *map(str, (now.nodes, now.idle_nodes, now.partial_nodes, now.busy_nodes, now.faulty_nodes, now.gpus)),
         f"{count(now.allocated_gpus)} ({percent(now.allocation_rate)})",
-        percent(now.utilization),
-        watts(now.power_watts),
+        known(now.utilization, percent),
+        known(now.power_watts, watts),
     ]

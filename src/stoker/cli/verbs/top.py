@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stoker.cli.amounts import age, count, percent, watts
+from stoker.cli.amounts import age, count, known, percent, watts
 from stoker.cli.freshness import label, readings, warnings
 from stoker.cli.options import reaches_server
 from stoker.cli.output import Column, drawn, is_text, printable, show_list, show_table
@@ -63,9 +63,11 @@ class Look:
 
     def head(self) -> list[str]:
         total = self.overview.total
+        busy = "use unknown" if total.utilization is None else f"{percent(total.utilization)} busy {self.spark()}"
+        power = "" if total.power_watts is None else f", {watts(total.power_watts)}"
         lines = [
             f"{count(total.allocated_gpus)} of {total.gpus} GPUs allocated ({percent(total.allocation_rate)}), "
-            f"{percent(total.utilization)} busy {self.spark()}, {watts(total.power_watts)}; "
+            f"{busy}{power}; "
             f"nodes: {total.idle_nodes} idle, {total.partial_nodes} partly used, {total.busy_nodes} full, "
             f"{total.faulty_nodes} faulty"
         ]
@@ -79,10 +81,10 @@ class Look:
                 printable(each.namespace),
                 printable(each.cluster),
                 count(each.gpus),
-                "-" if each.utilization is None else percent(each.utilization),
+                known(each.utilization, percent),
                 self.spark(each.uid),
-                "-" if each.memory is None else percent(each.memory),
-                "-" if each.power_watts is None else watts(each.power_watts),
+                known(each.memory, percent),
+                known(each.power_watts, watts),
                 "-" if each.idle_since is None else age(int((self.overview.at - each.idle_since).total_seconds())),
             ]
             for each in self.consumers
