@@ -9,7 +9,8 @@ Point = tuple[float, int]
 
 
 class FleetNow(Shape, frozen=True):
-    """Rates are 0 to 1; `utilization` and `power_watts` are None where nothing is known of them."""
+    """`cpu_nodes` are healthy and have no GPUs. Rates are 0 to 1; `utilization` and `power_watts` are None where
+    nothing is known of them."""
 
     nodes: int
     healthy_nodes: int
@@ -17,6 +18,7 @@ class FleetNow(Shape, frozen=True):
     idle_nodes: int
     partial_nodes: int
     busy_nodes: int
+    cpu_nodes: int
     gpus: int
     allocated_gpus: float
     allocation_rate: float

@@ -11,7 +11,8 @@ from stoker.domain.resources import MILLI
 
 
 class Fleet(Struct, frozen=True):
-    """`idle_nodes` + `partial_nodes` + `busy_nodes` are the healthy ones; the rates are 0 to 1."""
+    """Nodes are those with GPUs; `idle_nodes` + `partial_nodes` + `busy_nodes` are the healthy ones. The others are
+    `cpu_nodes`, or `faulty_cpu_nodes`. The rates are 0 to 1."""
 
     nodes: int = 0
     healthy_nodes: int = 0
@@ -19,6 +20,8 @@ class Fleet(Struct, frozen=True):
     idle_nodes: int = 0
     partial_nodes: int = 0
     busy_nodes: int = 0
+    cpu_nodes: int = 0
+    faulty_cpu_nodes: int = 0
     gpus: int = 0
     allocated_milli: int = 0
     measured_gpus: int = 0

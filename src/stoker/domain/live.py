@@ -37,9 +37,10 @@ class HotGpu(Struct, frozen=True, gc=False):
 
 
 class Overview(Struct, frozen=True):
-    """`gpus`, `allocated_milli` and `allocated_gpus` count healthy nodes only. `utilization_sum` is over the allocated
-    GPUs that have a reading, `measured_gpus` of them, so that clusters can be added up. `power_watts` is None when no
-    GPU says it. `hottest` is sorted, highest first, and holds utilization as a fraction of one."""
+    """Nodes are those with GPUs; the others are `cpu_nodes`, or `faulty_cpu_nodes`. `gpus`, `allocated_milli` and
+    `allocated_gpus` count healthy nodes only. `utilization_sum` is over the allocated GPUs that have a reading,
+    `measured_gpus` of them, so that clusters can be added up. `power_watts` is None when no GPU says it. `hottest` is
+    sorted, highest first, and holds utilization as a fraction of one."""
 
     at: int
     source: SourceState
@@ -61,6 +62,8 @@ class Overview(Struct, frozen=True):
     rdma_active_ports: int
     rdma_bits_per_second: int
     hottest: dict[Metric, list[HotGpu]]
+    cpu_nodes: int = 0
+    faulty_cpu_nodes: int = 0
 
 
 class Consumer(Struct, frozen=True, gc=False):

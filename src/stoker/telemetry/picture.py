@@ -1,7 +1,7 @@
 """What a cluster looks like, from its nodes, who holds what, and what the GPUs show. No GPU is looked at by itself.
 
 A node is faulty when it is not ready, has a fault, or one of its GPUs has; a cordoned one is healthy. The overview
-counts nodes with GPUs. A fraction of a GPU counts as a fraction.
+counts nodes without GPUs by themselves. A fraction of a GPU counts as a fraction.
 """
 
 from collections.abc import Collection, Mapping
@@ -70,6 +70,8 @@ def overview(scene: Scene, source: SourceState) -> Overview:
         rdma_active_ports=sum(each.active_ports for each in gauges.rdma),
         rdma_bits_per_second=max((each.bits_per_second for each in gauges.rdma), default=0),
         hottest=dict(gauges.hottest),
+        cpu_nodes=int((scene.healthy & ~with_gpus).sum()),
+        faulty_cpu_nodes=int((~scene.healthy & ~with_gpus).sum()),
     )
 
 

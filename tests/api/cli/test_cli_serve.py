@@ -24,6 +24,13 @@ def test_a_start_announces_itself_without_the_key(serving: Serving) -> None:
     assert key not in "\n".join(serving.announced)
 
 
+def test_the_machine_is_a_node_of_the_overview_with_or_without_gpus(terminal: Terminal) -> None:
+    [node] = terminal.json("nodes")["items"]
+    total = terminal.json("overview")["total"]
+    assert (total["nodes"], total["healthyNodes"]) == (1, 1)
+    assert total["cpuNodes"] == (0 if node["gpus"] else 1)
+
+
 def test_the_announced_command_works(serving: Serving, tmp_path: Path) -> None:
     line = serving.announced[-1].removeprefix("Next:").strip()
     environment = {**Terminal(tmp_path).environment, "PATH": f"{Path(STOKER[0]).parent}:{os.environ['PATH']}"}

@@ -62,6 +62,14 @@ def test_what_nobody_has_read_is_unknown_and_not_zero(lab: LensLab) -> None:
     assert [each["now"]["utilization"] for each in shown["clusters"]] == [None, 0]
 
 
+def test_every_node_is_counted_also_without_gpus(lab: LensLab) -> None:
+    lab.publish(overview=lab.overview(nodes=2, faulty_nodes=1, cpu_nodes=3, faulty_cpu_nodes=1))
+    total = _page(lab, "overview")["total"]
+    assert (total["nodes"], total["healthyNodes"], total["faultyNodes"]) == (6, 4, 2)
+    assert [total[f"{kind}Nodes"] for kind in ("idle", "partial", "busy", "cpu")] == [1, 0, 0, 3]
+    assert lab.data("/api/clusters/overview")["totalNodes"] == 2
+
+
 def test_consumers_say_since_when_they_have_been_idle(lab: LensLab) -> None:
     lab.publish(consumers=[consumer("a", 0.5, None, memory=None, power_watts=None), consumer("b", 8, 0.123456)])
     busy, idle = _page(lab, "consumers")["items"]

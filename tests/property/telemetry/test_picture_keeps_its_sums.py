@@ -131,6 +131,13 @@ def test_every_gpu_node_is_healthy_or_faulty_and_every_healthy_one_idle_partial_
 
 
 @given(worlds())
+def test_every_other_node_is_counted_by_itself(world: World) -> None:
+    overview = painted(world).overview
+    others = [node.ready and not node.fault for node in world.nodes if not node.devices]
+    assert (overview.cpu_nodes, overview.faulty_cpu_nodes) == (others.count(True), others.count(False))
+
+
+@given(worlds())
 def test_rates_lie_between_nothing_and_all(world: World) -> None:
     now = painted(world)
     overview = now.overview

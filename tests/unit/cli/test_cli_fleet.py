@@ -17,12 +17,13 @@ from stoker.client import Stoker
 A = "train-b2c4d"
 AT = "2026-01-15T10:30:00.000Z"
 NOW = {
-    "nodes": 10,
-    "healthyNodes": 9,
+    "nodes": 12,
+    "healthyNodes": 11,
     "faultyNodes": 1,
     "idleNodes": 3,
     "partialNodes": 4,
     "busyNodes": 2,
+    "cpuNodes": 2,
     "gpus": 72,
     "allocatedGpus": 36.5,
     "allocationRate": 0.507,
@@ -136,9 +137,9 @@ def server(view: dict[str, Any] | None = None, **answers: Any) -> FakeServer:
 
 def test_the_overview_is_a_line_for_each_cluster_and_one_for_all(stoker: RunStoker) -> None:
     shown = stoker("overview", server=server(overview(cluster("demo", simulated=True), cluster("local", age=None))))
-    cells = "10 3 4 2 1 72 36.5 (51%) 62% 12.3 kW"
+    cells = "12 3 4 2 2 1 72 36.5 (51%) 62% 12.3 kW"
     assert [" ".join(line.split()) for line in shown.stdout.splitlines()] == [
-        "CLUSTER NODES IDLE PARTIAL BUSY FAULTY GPUS ALLOCATED UTILIZATION POWER READINGS",
+        "CLUSTER NODES IDLE PARTIAL BUSY CPU ONLY FAULTY GPUS ALLOCATED UTILIZATION POWER READINGS",
         f"demo (simulated) {cells} simulated, 3s ago",
         f"local {cells} none yet",
         f"all {cells}",
@@ -155,7 +156,9 @@ def test_what_was_not_read_is_not_shown_as_nothing(stoker: RunStoker) -> None:
     shown = stoker("overview", server=server(view)).stdout.splitlines()[1]
     assert " ".join(shown.split()).endswith("36.5 (51%) - - none yet")
     head = stoker("top", server=server(view, consumers=page())).stdout.splitlines()[0]
-    assert head.startswith("36.5 of 72 GPUs allocated (51%), use unknown; nodes: 3 idle")
+    assert head.startswith(
+        "36.5 of 72 GPUs allocated (51%), use unknown; nodes: 3 idle, 4 partly used, 2 full, 2 without GPUs, 1 faulty"
+    )
 
 
 def test_programs_get_the_overview_as_the_api_has_it(stoker: RunStoker) -> None:

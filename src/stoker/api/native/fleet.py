@@ -51,8 +51,9 @@ class GpuParams(GridParams, frozen=True, kw_only=True, rename="camel"):
 
 
 class FleetView(Struct, frozen=True, rename="camel"):
-    """Rates are 0 to 1. Allocation and utilization are of healthy nodes; utilization is the mean of the GPUs that are
-    held, and null while nothing is known of any of them. `powerWatts` is null when no GPU says it."""
+    """A node is idle, partial, busy, one of the `cpuNodes`, which have no GPUs, or faulty. Rates are 0 to 1. Allocation
+    and utilization are of healthy nodes; utilization is the mean of the GPUs that are held, and null while nothing is
+    known of any of them. `powerWatts` is null when no GPU says it."""
 
     nodes: int
     healthy_nodes: int
@@ -60,6 +61,7 @@ class FleetView(Struct, frozen=True, rename="camel"):
     idle_nodes: int
     partial_nodes: int
     busy_nodes: int
+    cpu_nodes: int
     gpus: int
     allocated_gpus: float
     allocation_rate: Fraction
@@ -240,12 +242,13 @@ async def _mark(call: Call[NodeParams] | Call[GpuParams], cluster: str) -> str:
 
 def fleet_view(fleet: Fleet) -> FleetView:
     return FleetView(
-        nodes=fleet.nodes,
-        healthy_nodes=fleet.healthy_nodes,
-        faulty_nodes=fleet.faulty_nodes,
+        nodes=fleet.nodes + fleet.cpu_nodes + fleet.faulty_cpu_nodes,
+        healthy_nodes=fleet.healthy_nodes + fleet.cpu_nodes,
+        faulty_nodes=fleet.faulty_nodes + fleet.faulty_cpu_nodes,
         idle_nodes=fleet.idle_nodes,
         partial_nodes=fleet.partial_nodes,
         busy_nodes=fleet.busy_nodes,
+        cpu_nodes=fleet.cpu_nodes,
         gpus=fleet.gpus,
         allocated_gpus=fleet.allocated_milli / MILLI,
         allocation_rate=round(fleet.allocation_rate, DIGITS),

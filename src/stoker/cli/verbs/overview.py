@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from stoker.client.fleet_shapes import FleetNow, Overview
 
 TITLES = (
-    *("CLUSTER", "NODES", "IDLE", "PARTIAL", "BUSY", "FAULTY"),
+    *("CLUSTER", "NODES", "IDLE", "PARTIAL", "BUSY", "CPU ONLY", "FAULTY"),
     *("GPUS", "ALLOCATED", "UTILIZATION", "POWER", "READINGS"),
 )
 COLUMNS = (
@@ -30,6 +30,7 @@ COLUMNS = (
     Column("IDLE", "now.idleNodes"),
     Column("PARTIAL", "now.partialNodes"),
     Column("BUSY", "now.busyNodes"),
+    Column("CPU ONLY", "now.cpuNodes"),
     Column("GPUS", "now.gpus"),
     Column("ALLOCATED", "now.allocatedGpus"),
     Column("ALLOCATION", "now.allocationRate"),
@@ -73,7 +74,8 @@ def _show(overview: "Overview") -> None:
 
 def _cells(now: "FleetNow") -> list[str]:
     return [
-        *map(str, (now.nodes, now.idle_nodes, now.partial_nodes, now.busy_nodes, now.faulty_nodes, now.gpus)),
+        *map(str, (now.nodes, now.idle_nodes, now.partial_nodes, now.busy_nodes, now.cpu_nodes, now.faulty_nodes)),
+        str(now.gpus),
         f"{count(now.allocated_gpus)} ({percent(now.allocation_rate)})",
         known(now.utilization, percent),
         known(now.power_watts, watts),

@@ -69,7 +69,7 @@ class Look:
             f"{count(total.allocated_gpus)} of {total.gpus} GPUs allocated ({percent(total.allocation_rate)}), "
             f"{busy}{power}; "
             f"nodes: {total.idle_nodes} idle, {total.partial_nodes} partly used, {total.busy_nodes} full, "
-            f"{total.faulty_nodes} faulty"
+            f"{f'{total.cpu_nodes} without GPUs, ' if total.cpu_nodes else ''}{total.faulty_nodes} faulty"
         ]
         lines += [f"{label(cluster)}: {readings(cluster)}" for cluster in self.overview.clusters]
         return lines
