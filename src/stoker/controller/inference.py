@@ -1,10 +1,11 @@
 """Asks inference servers what they say of themselves, at every full period of the wall clock, and keeps it.
 
 Only addresses that the engine gave are spoken to. A server that is slow, dead or wrong costs a little time beside
-everything else, and is asked less and less often.
+everything else: it rests for as long as its page takes, many times over, and a dead one is asked less and less often.
 """
 
 import asyncio
+import time
 from collections.abc import Sequence
 
 from stoker.domain.clock import Clock
@@ -20,6 +21,8 @@ AT_ONCE = 16
 MOST = 512
 """Servers that are asked in one round: those that have waited longest."""
 LONGEST_WAIT_MS = 300_000
+REST = 20
+"""A server is left alone for so many times as long as its page took: asking never takes more than a twentieth of it."""
 
 
 class _Server:
@@ -34,8 +37,8 @@ class _Server:
         """Whether it is asked now; a clock that was set back keeps nobody waiting."""
         return bool(self.paths) and not at < self.again_at <= at + LONGEST_WAIT_MS
 
-    def answered(self, path: str, at: int) -> None:
-        self.paths, self.again_at, self._failed = (path,), at, 0
+    def answered(self, path: str, at: int, took_ms: int) -> None:
+        self.paths, self.again_at, self._failed = (path,), at + min(LONGEST_WAIT_MS, REST * took_ms), 0
 
     def failed(self, at: int, period_ms: int) -> None:
         self.again_at = at + min(LONGEST_WAIT_MS, period_ms << min(self._failed, 20))
@@ -96,9 +99,11 @@ class InferenceCollector:
     async def _ask(self, serving: Serving, server: _Server, at: int) -> Values:
         async with self._turns:
             for path in server.paths:
+                began = time.monotonic()
                 page = await self._pages.read(serving.address, path)
+                took_ms = round((time.monotonic() - began) * 1000)
                 if page and (found := await asyncio.to_thread(inference.parse, page)):
-                    server.answered(path, at)
+                    server.answered(path, at, took_ms)
                     return found
         server.failed(at, self._period_ms)
         return {}

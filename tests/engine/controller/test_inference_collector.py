@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import gzip
+import itertools
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -112,9 +113,11 @@ class Servers:
 class Lab(ControllerLab):
     def __init__(self, store: Store) -> None:
         super().__init__(store, PretendEngine([machine("n1")]))
-        self.collector = InferenceCollector(
-            store, self.engine, CLUSTER, self.clock, PERIOD, Pages(timeout_seconds=0.3, limit_bytes=100_000)
-        )
+        self.ask_every(PERIOD, timeout_seconds=0.3)
+
+    def ask_every(self, period_seconds: float, timeout_seconds: float) -> None:
+        pages = Pages(timeout_seconds, limit_bytes=100_000)
+        self.collector = InferenceCollector(self.store, self.engine, CLUSTER, self.clock, period_seconds, pages)
 
     async def listen(self, pod_uid: str, address: str, kind: Kind = Kind.DEPLOYMENT, scrape: str = "") -> None:
         spec = Spec(resources=SMALL, service=Service(80, 8000), annotations={SCRAPE: scrape} if scrape else {})
@@ -130,7 +133,7 @@ def play(store: Store, loop_run: LoopRun, story: Callable[[Lab, Servers], Awaita
     async def opened() -> AsyncGenerator[tuple[Lab, Servers]]:
         async with contextlib.AsyncExitStack() as stack:
             lab = Lab(store)
-            stack.push_async_callback(lab.collector._pages.close)
+            stack.push_async_callback(lambda: lab.collector._pages.close())
             await lab.found()
             yield lab, Servers(stack)
 
@@ -145,12 +148,12 @@ def test_what_servers_say_is_kept_for_their_pods(store: Store, loop_run: LoopRun
     async def story(lab: Lab, servers: Servers) -> None:
         await lab.listen("vllm", await servers.open(page("vllm:num_requests_running 3\n")))
         await lab.listen("nim", await servers.open(page("num_requests_running 4\n", "/v1/metrics")))
-        assert await lab.collector.collect(1000) == 2
-        assert await lab.collector.collect(2000) == 2
+        assert await lab.collector.collect(15_000) == 2
+        assert await lab.collector.collect(30_000) == 2
         name = str(PodMetric.REQUESTS_RUNNING)
         assert await lab.kept("vllm", "nim") == [
-            PodBlock("vllm", [1000, 2000], {name: [3.0, 3.0]}),
-            PodBlock("nim", [1000, 2000], {name: [4.0, 4.0]}),
+            PodBlock("vllm", [15_000, 30_000], {name: [3.0, 3.0]}),
+            PodBlock("nim", [15_000, 30_000], {name: [4.0, 4.0]}),
         ]
         assert sorted(servers.asked) == ["/metrics"] * 3 + ["/v1/metrics"] * 2, "the path that answered is kept to"
 
@@ -184,6 +187,64 @@ def test_one_that_has_nothing_to_say_is_asked_less_and_less_often(file: Store, l
             await lab.collector.collect(number * period)
             rounds += [number] if len(servers.asked) > before else []
         assert rounds == [1, 2, 4, 8, 16, 32, 52]
+
+    play(file, loop_run, story)
+
+
+class Sluggish:
+    """A page that takes its time, and always comes before anyone gives up."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.asked = 0
+        self._page = page("vllm:num_requests_running 3\n")
+
+    async def __call__(self, asked: str, writer: asyncio.StreamWriter) -> None:
+        self.asked += 1
+        await asyncio.sleep(self.seconds)
+        await self._page(asked, writer)
+
+
+async def rounds_asked(lab: Lab, slow: Sluggish, rounds: range) -> list[int]:
+    """In which of these rounds, one a second, it was asked."""
+    found = []
+    for number in rounds:
+        before = slow.asked
+        await lab.collector.collect(number * 1000)
+        found += [number] if slow.asked > before else []
+    return found
+
+
+def test_one_whose_page_takes_long_is_left_alone_for_many_times_as_long(file: Store, loop_run: LoopRun) -> None:
+    async def story(lab: Lab, servers: Servers) -> None:
+        lab.ask_every(1.0, timeout_seconds=5.0)
+        slow = Sluggish(0.3)
+        await lab.listen("quick", await servers.open(page("vllm:num_requests_running 1\n")))
+        await lab.listen("slow", await servers.open(slow))
+        asked = await rounds_asked(lab, slow, range(1, 25))
+        assert asked[0] == 1
+        assert all(later - earlier >= 6 for earlier, later in itertools.pairwise(asked)), asked
+        assert len(asked) >= 2, "it is not forgotten"
+        kept = {block.pod_uid: len(block.at) for block in await lab.kept("quick", "slow")}
+        assert kept["slow"] == len(asked)
+        assert kept["quick"] > 2 * len(asked), "and it holds up nobody else"
+        slow.seconds = 0.0
+        asked = await rounds_asked(lab, slow, range(25, 60))
+        assert asked[-3:] == [57, 58, 59], "one that is quick again is asked at every period"
+
+    play(file, loop_run, story)
+
+
+def test_no_page_is_so_slow_that_it_is_never_asked_again(
+    file: Store, loop_run: LoopRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stoker.controller.inference.REST", 1_000_000)
+
+    async def story(lab: Lab, servers: Servers) -> None:
+        lab.ask_every(1.0, timeout_seconds=5.0)
+        slow = Sluggish(0.01)
+        await lab.listen("slow", await servers.open(slow))
+        assert await rounds_asked(lab, slow, range(1, 400, 10)) == [1, 301]
 
     play(file, loop_run, story)
 
