@@ -59,11 +59,12 @@ class Room:
 
 
 class Start(Struct, frozen=True):
-    """A workload as it was planned, the ranks that are to have pods, and a node for each."""
+    """A workload as it was planned, the ranks that are to have pods, a node for each, and what it was promised."""
 
     workload: Workload
     ranks: Sequence[int]
     nodes: Sequence[str]
+    guaranteed_until: int | None = None
 
 
 def pod_name(workload: Workload, rank: int) -> str:
@@ -92,7 +93,7 @@ def dispatch(
         if devices is None:
             continue
         pools = dict.fromkeys(room.nodes[name].pool for name in start.nodes)
-        change = transition(workload, Placed(at, tuple(pools)))
+        change = transition(workload, Placed(at, tuple(pools), start.guaranteed_until))
         after = change.workload if change else workload
         changes += [(workload, change)] if change else []
         given = _pods(after, start, devices, at, randomness)

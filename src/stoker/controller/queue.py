@@ -123,7 +123,8 @@ class QueueLoop:
         starts = []
         for place in made.placements:
             workload = view.workloads[place.uid]
-            starts.append(Start(workload, missing_ranks(workload, view.pods.get(place.uid, ())), place.nodes))
+            ranks = missing_ranks(workload, view.pods.get(place.uid, ()))
+            starts.append(Start(workload, ranks, place.nodes, place.guaranteed_until))
         begun = dispatch(transaction, self._cluster_id, Room(view), starts, now, self._randomness)
         events: dict[str, Event] = {}
         for preemption in made.preemptions:

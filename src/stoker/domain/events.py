@@ -6,10 +6,11 @@ from stoker.domain.workload import Spec
 
 
 class Placed(Struct, frozen=True):
-    """It has a place, in these node pools; the attempt begins."""
+    """It has a place, in these node pools; the attempt begins. Until `guaranteed_until` nobody takes the place."""
 
     at: int
     pools: tuple[str, ...] = ()
+    guaranteed_until: int | None = None
 
 
 class PodsUp(Struct, frozen=True):

@@ -118,6 +118,8 @@ class Workspace(Struct, frozen=True):
     updated_at: int
     version: int
     idle: IdlePolicy = IdlePolicy()
+    guaranteed_seconds: int = 0
+    """How long a preemptible workload keeps its place before it may be preempted; 0 is no guarantee."""
 
 
 class Membership(Struct, frozen=True):

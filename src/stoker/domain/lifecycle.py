@@ -130,7 +130,8 @@ def _overridden(spec: Spec, at: int) -> tuple[Condition, ...]:
 
 
 def _to(workload: Workload, phase: Phase, at: int) -> Workload:
-    """The bookkeeping of every change: version, times, and the run that may end with it."""
+    """The bookkeeping of every change: version, times, and the run and the place that may end with it."""
+    keeps_place = not (phase.ended or phase.queued or phase.leaving)
     stays = workload.running_since is not None and not phase.ended and not phase.queued
     return structs.replace(
         workload,
@@ -142,6 +143,7 @@ def _to(workload: Workload, phase: Phase, at: int) -> Workload:
         ran_ms=workload.ran_ms if stays else ran_ms(workload, at),
         waited_ms=waited_ms(workload, at),
         ended_at=at if phase.ended else None,
+        guaranteed_until=workload.guaranteed_until if keeps_place else None,
     )
 
 
@@ -171,6 +173,7 @@ def _dispatched(workload: Workload, event: Placed) -> Change:
         message="",
         not_before=None,
         requeued=False,
+        guaranteed_until=event.guaranteed_until,
     )
     return _with(changed, ConditionType.DISPATCHED, f"Dispatch{workload.attempt}", "workload dispatched", event.at)
 
@@ -306,7 +309,7 @@ def _replaced(workload: Workload, event: Replaced) -> Change:
         return Change(kept, (queued, *_overridden(event.spec, event.at)))
     changed = structs.replace(_to(worded, Phase.UPDATING, event.at), message=message)
     if not workload.kind.rolls:
-        changed = structs.replace(changed, then=Phase.PENDING, requeued=True, not_before=None)
+        changed = structs.replace(changed, then=Phase.PENDING, requeued=True, not_before=None, guaranteed_until=None)
     updating = Condition(ConditionType.UPDATING, "Changed", message, event.at)
     return Change(changed, (updating, *_overridden(event.spec, event.at)))
 

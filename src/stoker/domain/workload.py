@@ -233,6 +233,8 @@ class Workload(Struct, frozen=True, kw_only=True):
     """Milliseconds of all the times in the queue before the present one."""
     pools: tuple[str, ...] = ()
     """The node pools that its pods were last placed in; none before the first time."""
+    guaranteed_until: int | None = None
+    """Until then it keeps its place though it is preemptible; only what holds a place has such a time."""
     deleted_at: int | None = None
 
     @property

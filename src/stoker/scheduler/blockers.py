@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from stoker.domain.resources import NONE, Resources
 from stoker.scheduler.desk import Desk
+from stoker.scheduler.guarantees import guaranteed_until
 from stoker.scheduler.holders import Offer, held_by, offer_of
 from stoker.scheduler.line import Shape, shape_of
 from stoker.scheduler.need import Need
@@ -26,11 +27,13 @@ class Blocks(StrEnum):
 
 
 class Blocker(Struct, frozen=True):
-    """`held` is what it holds, or asks for when it waits itself."""
+    """`held` is what it holds, or asks for when it waits itself. Until `guaranteed_until` it is not preempted, though
+    it is preemptible."""
 
     uid: str
     how: Blocks
     held: Resources = NONE
+    guaranteed_until: int | None = None
 
 
 def blockers(made: Round, waiting: Waiting, reason: Reason) -> tuple[Blocker, ...]:
@@ -47,7 +50,7 @@ def blockers(made: Round, waiting: Waiting, reason: Reason) -> tuple[Blocker, ..
             return tuple(Blocker(uid, Blocks.LEAVING, held_by(placed[uid])) for uid in victims)
         case _:
             found = _holders(made, waiting)
-            return tuple(Blocker(each.uid, Blocks.HOLDS, held_by(each)) for each in found)
+            return tuple(Blocker(each.uid, Blocks.HOLDS, held_by(each), guaranteed_until(each)) for each in found)
 
 
 def ahead(made: Round, waiting: Waiting) -> Iterator[Waiting]:

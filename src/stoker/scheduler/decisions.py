@@ -8,10 +8,12 @@ from stoker.scheduler.reasons import Reason
 
 
 class Place(Struct, frozen=True):
-    """Start all replicas, one pod on each of `nodes`; a node may be named more than once."""
+    """Start all replicas, one pod on each of `nodes`; a node may be named more than once. An attempt that begins with
+    it is not preempted before `guaranteed_until`."""
 
     uid: str
     nodes: tuple[str, ...]
+    guaranteed_until: int | None = None
 
 
 class Preempt(Struct, frozen=True):

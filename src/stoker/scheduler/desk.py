@@ -41,6 +41,10 @@ class Desk:
         self.started: dict[str, tuple[str, ...]] = {}
         self.preempted: dict[str, str] = {}
         self.promised: dict[str, tuple[tuple[str, ...], bool]] = {}
+        self.borrowed: set[str] = set()
+        """Those that were started on room that their workspace is not owed."""
+        self._wanted: tuple[set[str], set[str]] = (set(), set())
+        """The pools and the nodes on which something that is inside its quota waits for room."""
         self.refusals = Refusals()
         self._own: dict[tuple[int, int], tuple[Row, Resources]] = {}
         self._over: dict[int, Row] | None = None
@@ -60,6 +64,7 @@ class Desk:
         desk.leaving = {workspace_id: uids.copy() for workspace_id, uids in self.leaving.items()}
         desk.started, desk.preempted = self.started.copy(), self.preempted.copy()
         desk.promised, desk.refusals = self.promised.copy(), self.refusals.copy()
+        desk.borrowed, desk._wanted = self.borrowed.copy(), (self._wanted[0].copy(), self._wanted[1].copy())
         desk._own, desk._named, desk._over = self._own.copy(), self._named.copy(), None
         return desk
 
@@ -124,6 +129,17 @@ class Desk:
         account, asked = self.accounts[waiting.workspace_id], each * waiting.replicas
         self.promised[waiting.uid] = (tuple(nodes), account.within(asked))
         account.plan(asked)
+
+    def want(self, waiting: Waiting) -> None:
+        """Note where something that is owed room finds none."""
+        pools, nodes = self._wanted
+        nodes.update(waiting.specified_nodes)
+        pools.update(() if waiting.specified_nodes else waiting.pools)
+
+    def is_wanted(self, node: str) -> bool:
+        """Whether something that is owed room waits for this node."""
+        pools, nodes = self._wanted
+        return node in nodes or self.now.homes[node][0] in pools
 
     def awaited(self, waiting: Waiting) -> tuple[str, ...]:
         """Who has to leave before a promise is kept: those on its nodes, and, if its workspace has used up its

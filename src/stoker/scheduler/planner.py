@@ -14,6 +14,7 @@ from stoker.domain.resources import NONE, Resources
 from stoker.scheduler.change import Change
 from stoker.scheduler.decisions import Fail, Place, Plan, Preempt
 from stoker.scheduler.desk import Desk
+from stoker.scheduler.guarantees import Guarantees, promise
 from stoker.scheduler.holders import Holders
 from stoker.scheduler.hope import Hope
 from stoker.scheduler.line import NEVER, Line, Shapes
@@ -44,6 +45,7 @@ class Planner:
         self.hope = Hope()
         self.lines: dict[int, Line] = {}
         self.cluster = NONE
+        self._guarantees = Guarantees()
         self._totals: dict[str, Resources] = {}
         self._workspaces: dict[str, int] = {}
         self._failed: dict[str, str] = {}
@@ -67,7 +69,10 @@ class Planner:
         made = self.round(self.lines)
         made.run()
         return Plan(
-            tuple(Place(uid, nodes) for uid, nodes in made.desk.started.items()),
+            tuple(
+                Place(uid, nodes, promise(made.desk, self.waiting(uid), self.now))
+                for uid, nodes in made.desk.started.items()
+            ),
             tuple(Preempt(uid, for_uid) for uid, for_uid in made.desk.preempted.items()),
             tuple(Fail(uid, dependency) for uid, dependency in sorted(self._failed.items())),
             Waits(made, self.now),
@@ -84,8 +89,9 @@ class Planner:
 
     @property
     def wakes_at(self) -> int | None:
-        """When the next start time comes; until then nothing changes by itself."""
+        """When the next start time comes, or the next guarantee ends; until then nothing changes by itself."""
         due = min((line.wakes_at for line in self.lines.values()), default=NEVER)
+        due = min(due, self._guarantees.next_end)
         return None if due == NEVER else due
 
     def waiting(self, uid: str) -> Waiting:
@@ -104,8 +110,9 @@ class Planner:
             self.nodes.change(change.nodes, change.lost_nodes)
             self._count(change.nodes, change.lost_nodes)
         self.holders.change_queues(change.queues, change.lost_queues)
-        before = self.holders.change(change.placed, change.not_placed)
-        touched = self.hope.change(change.placed, before)
+        placed = self._guarantees.change(change.placed, change.not_placed, change.now)
+        before = self.holders.change(placed, change.not_placed)
+        touched = self.hope.change(placed, before)
         self.hope.refresh({*touched, *(node.name for node in change.nodes), *change.lost_nodes}, self.nodes)
         if len(self._shapes) > 2 * len(self._workspaces) + MANY:
             self._shapes = {}  # a shape that is made twice is only tried twice

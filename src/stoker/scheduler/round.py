@@ -75,9 +75,13 @@ def serve(desk: Desk, turn: Turn) -> bool:
         nodes = search(desk, When.NOW, waiting, shape) if may else None
         if nodes is not None:
             desk.start(waiting, nodes)
+            if borrows:
+                desk.borrowed.add(waiting.uid)
             turn.go_on()
             break
         promised = make_room(desk, waiting, shape)
+        if not promised and account.within_later(shape.total):
+            desk.want(waiting)
         turn.pass_by(promised)
         if promised:
             break

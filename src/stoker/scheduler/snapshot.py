@@ -65,6 +65,8 @@ class Placed(Struct, frozen=True, kw_only=True):
     """For a part of a GPU: the index of the device that each pod shares."""
     sizes: tuple[Resources, ...] = ()
     """What each pod holds, where not all of them hold `each`: while pods are replaced by larger or smaller ones."""
+    guaranteed_until: int | None = None
+    """Before then it is not preempted, preemptible or not."""
 
 
 class Queue(Struct, frozen=True):
@@ -75,6 +77,8 @@ class Queue(Struct, frozen=True):
     quota: Quota = Quota()
     policy: QueuePolicy = QueuePolicy.FIFO
     preemption: bool = True
+    guaranteed_seconds: int = 0
+    """How long what is preemptible keeps a place that it is given."""
 
 
 class Snapshot(Struct, frozen=True):

@@ -103,7 +103,8 @@ class View:
             return (), ()
         before = self._queues
         self._queues = {
-            each.id: Queue(each.id, each.name, each.quota, each.queue_policy, each.preemption) for each in workspaces
+            each.id: Queue(each.id, each.name, each.quota, each.queue_policy, each.preemption, each.guaranteed_seconds)
+            for each in workspaces
         }
         changed = tuple(queue for number, queue in self._queues.items() if before.get(number) != queue)
         return changed, tuple(number for number in before if number not in self._queues)
@@ -216,6 +217,7 @@ def _placed(workload: Workload, held: Sequence[Pod]) -> Placed:
         preemptible=workload.preemptible,
         leaving=workload.phase.leaving or workload.then is not None,
         devices=tuple(_shared_device(pod) for pod in held),
+        guaranteed_until=workload.guaranteed_until if workload.preemptible else None,
     )
 
 

@@ -55,9 +55,20 @@ HOMES_OF = {
     Field.DEPARTMENT: f"COALESCE((SELECT name FROM department WHERE id = (SELECT department_id {HOME})), '')",
 }
 """The same of a workload."""
-NOTHING = frozenset({Field.GUARANTEED, Field.APPLICATION_ID, Field.APPLICATION})
+NOTHING = frozenset({Field.APPLICATION_ID, Field.APPLICATION})
 """Fields that no workload has a value of."""
-NUMERIC = frozenset({"workspace_id", "priority", "submitted_at", "started_at", "ended_at", "phase_at", "deleted_at"})
+NUMERIC = frozenset(
+    {
+        "workspace_id",
+        "priority",
+        "submitted_at",
+        "started_at",
+        "ended_at",
+        "phase_at",
+        "deleted_at",
+        "guaranteed_until",
+    }
+)
 
 LIVE = "workload.deleted_at IS NULL"
 LEAVING = "workload.phase = 'Deleting'"
@@ -89,6 +100,7 @@ TIME_COLUMNS = {
     Field.ENDED: "ended_at",
     Field.PHASE_CHANGED: "phase_at",
     Field.DELETED: "deleted_at",
+    Field.GUARANTEED: "guaranteed_until",
 }
 COMPARED = {
     Operator.EQUAL: "=",

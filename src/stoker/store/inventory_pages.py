@@ -62,7 +62,7 @@ class Pages:
 
     def of(self, asked: Asked, sort: Field, offset: int, limit: int) -> list[str]:
         """The uids of a page."""
-        if sort in NOTHING:
+        if sort in NOTHING or (sort is Field.GUARANTEED and asked.deleted):
             sort = Field.CREATED
         if offset >= asked.total:
             return []
@@ -91,6 +91,15 @@ class Pages:
             parts = [
                 Part("workload", f"{condition} AND {over}", time.added_up, "", f"{time.added_up} {self._way}, {uid}"),
                 Part("workload", f"{condition} AND {goes_on}", time.now, "", f"{time.began} {self._back}, {uid}"),
+            ]
+        elif sort is Field.GUARANTEED:  # which few have: only they are in its index
+            created, given = (
+                f"{CREATED} {self._way}, {uid}",
+                " AND ".join((f"{key} IS NOT NULL", *_implied(asked, sort))),
+            )
+            parts = [
+                Part("workload", f"{condition} AND {given}", key, CREATED, f"{key} {self._way}, {created}"),
+                Part("workload", f"{condition} AND {key} IS NULL", key, CREATED, created),
             ]
         elif sort in NULLABLE:
             empty = "LAST" if self._descending else "FIRST"  # as an index has it
@@ -185,7 +194,7 @@ class Pages:
         return past(column[1]) if column else key
 
     def _tie(self, sort: Field) -> str:
-        return CREATED if sort in COLUMNS or sort in BY_USE else ""
+        return CREATED if sort in COLUMNS or sort in BY_USE or sort is Field.GUARANTEED else ""
 
     def _ranked(self, sort: Field) -> str:
         """The place of a value that is made from a column."""

@@ -21,7 +21,7 @@ workload.spec, workload.priority, workload.preemptible, workload.timeout_seconds
 workload.phase, workload.version, workload.revision, workload.attempt, workload.retries, workload.requeued,
 workload.not_before, workload.then_phase, workload.message, workload.submitted_at, workload.phase_at,
 workload.started_at, workload.ended_at, workload.running_since, workload.ran_ms, workload.deleted_at, workload.waiting,
-workload.waited_ms, workload.pools
+workload.waited_ms, workload.pools, workload.guaranteed_until
 """
 BY_REF = f"SELECT {COLUMNS} FROM workload WHERE uid = :ref OR slug = :ref"
 BY_UID = f"SELECT {COLUMNS} FROM workload WHERE uid IN (:keys)"
@@ -49,14 +49,14 @@ INSERT INTO workload (
     user_id, user_name, folded_user, origin_api, priority, preemptible, timeout_seconds, max_retry,
     gpu_milli, cpu_milli, memory_bytes, replicas, spec, phase, version, revision, attempt, retries, requeued,
     not_before, then_phase, message, submitted_at, phase_at, started_at, ended_at, running_since, ran_ms, waited_ms,
-    deleted_at, pools, folded_image
+    deleted_at, pools, folded_image, guaranteed_until
 )
 VALUES (
     :uid, :slug, :name, :description, :folded_description, :kind, :cluster_id, :workspace_id, :namespace,
     :user_id, :user_name, :folded_user, :origin_api, :priority, :preemptible, :timeout_seconds, :max_retry,
     :gpu_milli, :cpu_milli, :memory_bytes, :replicas, :spec, :phase, :version, :revision, :attempt, :retries, :requeued,
     :not_before, :then_phase, :message, :submitted_at, :phase_at, :started_at, :ended_at, :running_since, :ran_ms,
-    :waited_ms, :deleted_at, :pools, :folded_image
+    :waited_ms, :deleted_at, :pools, :folded_image, :guaranteed_until
 )
 """
 REPLACE = """
@@ -121,6 +121,7 @@ CHANGING = (
     "ran_ms",
     "waited_ms",
     "pools",
+    "guaranteed_until",
     "requeued",
     "not_before",
     "then",
@@ -189,6 +190,7 @@ def build(row: Row) -> Workload:
         waiting=row[32],
         waited_ms=row[33],
         pools=tuple(row[34].split(",")) if row[19] else (),
+        guaranteed_until=row[35],
     )
 
 

@@ -13,7 +13,7 @@ SELECT workspace.id, workspace.name, workspace.description, workspace.department
        workspace.cluster_id, cluster.name, workspace.namespace, workspace.gpu_milli, workspace.cpu_milli,
        workspace.memory_bytes, workspace.queue_policy, workspace.preemption, workspace.created_at,
        workspace.updated_at, workspace.version, workspace.idle_action, workspace.idle_threshold,
-       workspace.idle_window_seconds, workspace.idle_grace_seconds
+       workspace.idle_window_seconds, workspace.idle_grace_seconds, workspace.guaranteed_seconds
 """
 SOURCE = """
 FROM workspace
@@ -42,17 +42,18 @@ WHERE cluster_id = :cluster_id
 ADD = """
 INSERT INTO workspace (id, name, description, department_id, cluster_id, namespace, gpu_milli, cpu_milli,
                        memory_bytes, queue_policy, preemption, created_at, updated_at, version,
-                       idle_action, idle_threshold, idle_window_seconds, idle_grace_seconds)
+                       idle_action, idle_threshold, idle_window_seconds, idle_grace_seconds, guaranteed_seconds)
 VALUES (:id, :name, :description, :department_id, :cluster_id, :namespace, :gpu_milli, :cpu_milli,
         :memory_bytes, :queue_policy, :preemption, :created_at, :updated_at, :version,
-        :idle_action, :idle_threshold, :idle_window_seconds, :idle_grace_seconds)
+        :idle_action, :idle_threshold, :idle_window_seconds, :idle_grace_seconds, :guaranteed_seconds)
 """
 REPLACE = """
 UPDATE workspace
 SET description = :description, department_id = :department_id, gpu_milli = :gpu_milli, cpu_milli = :cpu_milli,
     memory_bytes = :memory_bytes, queue_policy = :queue_policy, preemption = :preemption,
     idle_action = :idle_action, idle_threshold = :idle_threshold, idle_window_seconds = :idle_window_seconds,
-    idle_grace_seconds = :idle_grace_seconds, updated_at = :updated_at, version = version + 1
+    idle_grace_seconds = :idle_grace_seconds, guaranteed_seconds = :guaranteed_seconds,
+    updated_at = :updated_at, version = version + 1
 WHERE id = :id
 """
 DELETE = """
@@ -91,6 +92,7 @@ def build(row: Row) -> Workspace:
         updated_at=row[14],
         version=row[15],
         idle=IdlePolicy(IdleAction(row[16]), *row[17:20]),
+        guaranteed_seconds=row[20],
     )
 
 

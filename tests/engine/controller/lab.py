@@ -132,7 +132,7 @@ class ControllerLab:
         return await self.store.read(query)
 
 
-def workspace(number: int, quota: Quota) -> Workspace:
+def workspace(number: int, quota: Quota, guaranteed_seconds: int = 0) -> Workspace:
     return Workspace(
         id=number,
         name=f"team-{number}",
@@ -148,6 +148,7 @@ def workspace(number: int, quota: Quota) -> Workspace:
         created_at=1,
         updated_at=1,
         version=1,
+        guaranteed_seconds=guaranteed_seconds,
     )
 
 

@@ -33,7 +33,7 @@ def workload_of(kind: Kind, max_retry: int = 2) -> Workload:
 def event_at(at: int) -> st.SearchStrategy[Event]:
     left = st.booleans()
     return st.one_of(
-        st.just(events.Placed(at)),
+        st.builds(events.Placed, st.just(at), st.just(()), st.sampled_from((None, at + 1_000, at + 5_000))),
         st.just(events.PodsUp(at)),
         st.just(events.PodsShort(at, "1 of 2 pods are up")),
         st.just(events.StartDelayed(at, "the engine is down")),
@@ -133,6 +133,33 @@ def test_a_deleted_workload_is_never_placed_again(
         if before.deleted_at is not None and after is not None:
             assert after.deleted_at == before.deleted_at
             assert after.phase in {Phase.DELETING, Phase.STOPPED, Phase.FAILED, Phase.COMPLETED}
+
+
+@given(lives())
+def test_a_guarantee_is_given_with_a_place_and_goes_with_it(
+    life: list[tuple[Workload, Event, Workload | None, tuple[ConditionType, ...]]],
+) -> None:
+    for before, event, after, _ in life:
+        if after is None:
+            continue
+        if after.phase.queued or after.phase.ended or after.phase.leaving or after.then is not None:
+            assert after.guaranteed_until is None
+        elif isinstance(event, events.Placed):
+            assert after.guaranteed_until == event.guaranteed_until
+            assert after.attempt == before.attempt + 1
+        else:
+            assert after.guaranteed_until == before.guaranteed_until
+
+
+def test_pods_that_are_placed_again_in_a_running_workload_renew_no_guarantee() -> None:
+    change = transition(workload_of(Kind.DEPLOYMENT), events.Placed(1_000, (), 9_000))
+    assert change is not None
+    up = transition(change.workload, events.PodsUp(2_000))
+    assert up is not None
+    assert transition(up.workload, events.Placed(8_000, (), 99_000)) is None
+    rolled = transition(up.workload, events.Replaced(8_000, "zhang", Spec(image="new")))
+    assert rolled is not None
+    assert rolled.workload.guaranteed_until == 9_000
 
 
 def test_a_new_workload_says_who_submitted_it() -> None:

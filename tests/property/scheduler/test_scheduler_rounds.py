@@ -16,7 +16,7 @@ def play(world: World, keep_promises: bool) -> Plan:
         world.waiting[uid] = structs.replace(held.asked, requeued=True, promised=False)
     made = plan(world.snapshot())
     for place in made.placements:
-        assert world.start(world.waiting[place.uid], place.nodes)
+        assert world.start(world.waiting[place.uid], place.nodes, place.guaranteed_until)
     for preempt in made.preemptions:
         world.held[preempt.uid].leaving = True
         if keep_promises:

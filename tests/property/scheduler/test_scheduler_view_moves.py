@@ -29,13 +29,14 @@ class History:
         self.pods: dict[str, list[Pod]] = {}
         self.nodes = {f"node-{number}": machine(f"node-{number}", 4) for number in range(3)}
         self.quota = Quota(gpu_milli=6 * MILLI)
+        self.guaranteed_seconds = 0
         self.moved: dict[str, str] = {}
         self.nodes_moved = self.quota_moved = False
         self.now = 1_000
 
     def step(self) -> None:
         """Something happens."""
-        self.now += self.dice.randrange(3)
+        self.now += self.dice.choice((0, 1, 2, -1))
         match self.dice.randrange(8):
             case 0 | 1 | 2:
                 self._submit()
@@ -47,6 +48,7 @@ class History:
                 self._change_nodes()
             case _:
                 self.quota = Quota(gpu_milli=self.dice.choice((2, 6, 12)) * MILLI)
+                self.guaranteed_seconds = self.dice.choice((0, 1))
                 self.quota_moved = True
 
     def _submit(self) -> None:
@@ -69,7 +71,9 @@ class History:
         before = self.dice.choice(list(self.workloads.values()))
         phase = self.dice.choice(LIVE + ENDED)
         then = Phase.PENDING if phase is Phase.TERMINATING else None
-        self._put(structs.replace(before, phase=phase, then=then, version=before.version + 1, attempt=1))
+        until = self.dice.choice((None, self.now, self.now + 2, self.now + 5))
+        version = before.version + 1
+        self._put(structs.replace(before, phase=phase, then=then, version=version, attempt=1, guaranteed_until=until))
         self.pods.pop(before.uid, None)
         if not phase.ended and not phase.queued:
             self._give_pods(self.workloads[before.uid])
@@ -110,7 +114,9 @@ class History:
         live = [each for each in self.workloads.values() if not each.phase.ended]
         made = under_way(live, [each for held in self.pods.values() for each in held], self.quota)
         refs = {ref for each in live if each.phase.queued for ref in each.spec.dependencies}
-        return structs.replace(made, nodes=self.nodes, dependencies={ref: self._state(ref) for ref in refs})
+        spaces = tuple(structs.replace(each, guaranteed_seconds=self.guaranteed_seconds) for each in made.workspaces)
+        states = {ref: self._state(ref) for ref in refs}
+        return structs.replace(made, nodes=self.nodes, workspaces=spaces, dependencies=states)
 
     def part(self, view: View) -> Moved:
         """What moved since the last time, as the store would read it."""

@@ -81,6 +81,7 @@ class Held:
     pods: list[tuple[str, tuple[int, ...]]]
     placed_at: int
     leaving: bool = False
+    guaranteed_until: int | None = None
 
     @property
     def total(self) -> Resources:
@@ -107,7 +108,7 @@ class World:
             tuple(self._placed(held) for held in self.held.values()),
         )
 
-    def start(self, asked: Waiting, nodes: Sequence[str]) -> bool:
+    def start(self, asked: Waiting, nodes: Sequence[str], guaranteed_until: int | None = None) -> bool:
         """Put a gang on these machines, all of it or nothing."""
         pods: list[tuple[str, tuple[int, ...]]] = []
         for name in nodes:
@@ -116,7 +117,7 @@ class World:
                 self._free(asked, pods)
                 return False
             pods.append((name, devices))
-        self.held[asked.uid] = Held(asked, pods, self.now)
+        self.held[asked.uid] = Held(asked, pods, self.now, guaranteed_until=guaranteed_until)
         self.waiting.pop(asked.uid, None)
         return True
 
@@ -183,6 +184,7 @@ class World:
             preemptible=asked.preemptible,
             leaving=held.leaving,
             devices=tuple(devices[0] for _, devices in held.pods) if share else (),
+            guaranteed_until=held.guaranteed_until if asked.preemptible else None,
         )
 
 
@@ -229,7 +231,14 @@ def queues(draw: st.DrawFn) -> list[Queue]:
         often(None, 4, 12),
     )
     return [
-        Queue(number, f"team-{number}", draw(quota), draw(st.sampled_from(QueuePolicy)), draw(st.booleans()))
+        Queue(
+            number,
+            f"team-{number}",
+            draw(quota),
+            draw(st.sampled_from(QueuePolicy)),
+            draw(st.booleans()),
+            draw(often(0, 1)),
+        )
         for number in range(draw(st.integers(1, 3)))
     ]
 
@@ -274,6 +283,7 @@ def worlds(draw: st.DrawFn) -> World:
         if world.start(asked, nodes):
             world.held[asked.uid].placed_at = draw(st.integers(0, 9))
             world.held[asked.uid].leaving = draw(often(False, True))
+            world.held[asked.uid].guaranteed_until = draw(often(None, NOW, NOW + 1, NOW + 4))
     for number in range(draw(st.integers(0, 7))):
         asked = draw(asks(f"waiting-{number}", world, plain=False))
         world.waiting[asked.uid] = asked
@@ -299,6 +309,7 @@ def crowded(seed: int) -> World:
                 ),
                 rng.choice(list(QueuePolicy)),
                 rng.random() < 0.7,
+                rng.choice((0, 0, 1)),
             )
             for number in range(rng.randint(1, 3))
         ],
@@ -320,6 +331,7 @@ def crowded(seed: int) -> World:
         if world.start(asked, [rng.choice(list(world.machines)) for _ in range(asked.replicas)]):
             world.held[asked.uid].placed_at = rng.randint(0, 9)
             world.held[asked.uid].leaving = rng.random() < 0.1
+            world.held[asked.uid].guaranteed_until = rng.choice((None, None, None, None, NOW, NOW + 1, NOW + 4))
     last: Waiting | None = None
     for number in range(rng.randint(1, 6)):
         uid = f"waiting-{number}"

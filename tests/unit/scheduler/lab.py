@@ -36,10 +36,14 @@ def running(uid: str, *nodes: str, gpus: float = 1, cpus: float = 1, **more: Any
 
 
 def team(
-    number: int = 1, gpus: float | None = None, policy: QueuePolicy = QueuePolicy.FIFO, preemption: bool = True
+    number: int = 1,
+    gpus: float | None = None,
+    policy: QueuePolicy = QueuePolicy.FIFO,
+    preemption: bool = True,
+    guaranteed_seconds: int = 0,
 ) -> Queue:
     quota = Quota() if gpus is None else Quota(gpu_milli=int(gpus * MILLI))
-    return Queue(number, f"team-{number}", quota, policy, preemption)
+    return Queue(number, f"team-{number}", quota, policy, preemption, guaranteed_seconds)
 
 
 def cluster(
