@@ -21,6 +21,7 @@ def test_a_workspace_has_defaults_for_all_but_its_name(any_lab: Lab) -> None:
         "queuePolicy": "fifo",
         "preemption": True,
         "idlePolicy": {"action": "off", "threshold": None, "windowSeconds": 1800, "graceSeconds": 900},
+        "guaranteedSeconds": 0,
         "createdAt": STARTED,
         "updatedAt": STARTED,
     }
@@ -40,9 +41,23 @@ def test_every_field_is_kept(any_lab: Lab) -> None:
         "queuePolicy": "balance",
         "preemption": False,
         "idlePolicy": {"action": "stop", "threshold": 2.5, "windowSeconds": 600, "graceSeconds": 60},
+        "guaranteedSeconds": 1800,
     }
     made = any_lab.post(f"{V1}/workspaces", as_="admin", json=body).json()
     assert {name: made[name] for name in body} == {**body, "cluster": "local"}
+
+
+def test_a_guarantee_is_granted_by_admins_and_has_a_bound(any_lab: Lab) -> None:
+    any_lab.add_staff()
+    path = f"{V1}/workspaces/vision"
+    assert any_lab.patch(path, as_="manager", json={"guaranteedSeconds": 60}).status_code == 403
+    assert any_lab.patch(path, as_="admin", json={"guaranteedSeconds": 60}).json()["guaranteedSeconds"] == 60
+    assert any_lab.patch(path, as_="manager", json={"description": "x"}).json()["guaranteedSeconds"] == 60
+    details = {record["detail"] for record in any_lab.audit(action="workspace.update", target="vision")}
+    assert "guaranteed_seconds=60" in details
+    for wrong in (-1, 30 * 86_400 + 1, "1h", None, 1.5):
+        refused = any_lab.patch(path, as_="admin", json={"guaranteedSeconds": wrong})
+        assert (refused.status_code, refused.json()["error"]["field"]) == (400, "guaranteedSeconds")
 
 
 def test_a_manager_changes_what_is_given_of_the_idle_policy(any_lab: Lab) -> None:

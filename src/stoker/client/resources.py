@@ -136,6 +136,7 @@ class Workspaces(Resource[F]):
         queue_policy: QueuePolicy | UnsetType = UNSET,
         preemption: bool | UnsetType = UNSET,
         idle_policy: IdlePolicy | UnsetType = UNSET,
+        guaranteed_seconds: int | UnsetType = UNSET,
     ) -> Workspace:
         """Add a workspace."""
         ...
@@ -156,6 +157,7 @@ class Workspaces(Resource[F]):
         department: str | UnsetType = UNSET,
         quota: QuotaEdit | UnsetType = UNSET,
         idle_policy: IdlePolicy | UnsetType = UNSET,
+        guaranteed_seconds: int | UnsetType = UNSET,
     ) -> Workspace:
         """Change what is given."""
         ...

@@ -104,6 +104,7 @@ class Workspace(Shape, frozen=True):
     idle_policy: IdlePolicy
     created_at: datetime
     updated_at: datetime
+    guaranteed_seconds: int = 0
 
 
 class Member(Shape, frozen=True):

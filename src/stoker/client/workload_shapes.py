@@ -145,7 +145,8 @@ class PodPlace(Shape, frozen=True):
 
 
 class WorkloadDetail(Workload, frozen=True):
-    """`pods` are those of the newest dispatch; `nodes` and `ranks` have one list per dispatch."""
+    """`pods` are those of the newest dispatch; `nodes` and `ranks` have one list per dispatch. Until
+    `guaranteed_until`, if there is such a time, it is not preempted."""
 
     image: str
     entry_point: str
@@ -162,6 +163,7 @@ class WorkloadDetail(Workload, frozen=True):
     annotations: dict[str, str]
     specified_nodes: tuple[str, ...]
     dependencies: tuple[str, ...]
+    guaranteed_until: str = ""
 
 
 class BatchFailure(Shape, frozen=True):
@@ -275,12 +277,13 @@ class Reason(Shape, frozen=True):
 
 
 class Blocking(Shape, frozen=True):
-    """A workload that holds or goes before what another waits for."""
+    """A workload that holds or goes before what another waits for. Until `guaranteed_until` it is not preempted."""
 
     workload_id: str
     phase: str
     why: str
     resource: dict[str, str]
+    guaranteed_until: datetime | None = None
 
 
 class Edit(Shape, frozen=True):

@@ -25,6 +25,8 @@ class InTheWay(Struct, frozen=True):
     workload: Workload | None
     how: str
     held: Resources
+    guaranteed_until: int | None = None
+    """Until then it is not preempted, though it is preemptible."""
 
 
 class Suggestion(Struct, frozen=True, kw_only=True):
@@ -78,7 +80,10 @@ class Explain:
             code=found.reason.code if found.reason else "",
             order=found.order,
             asked_ahead=found.asked_ahead,
-            in_the_way=[InTheWay(_seen(known.get(each.uid), actor), each.how, each.held) for each in found.blockers],
+            in_the_way=[
+                InTheWay(_seen(known.get(each.uid), actor), each.how, each.held, each.guaranteed_until)
+                for each in found.blockers
+            ],
             suggestions=[each for edit in found.edits if (each := _suggestion(edit)) is not None],
         )
 

@@ -15,6 +15,8 @@ from stoker.store.base import Transaction
 
 LONGEST_NUMBER = 19
 """Ids have fewer digits than this; a longer number is nobody's."""
+GRANTED = frozenset({"department", "guaranteed_seconds"})
+"""What a workspace is given at the cost of others, beside its quota."""
 
 
 class NewWorkspace(Struct, frozen=True, kw_only=True):
@@ -29,10 +31,11 @@ class NewWorkspace(Struct, frozen=True, kw_only=True):
     queue_policy: QueuePolicy = QueuePolicy.FIFO
     preemption: bool = True
     idle: IdlePolicy = IdlePolicy()
+    guaranteed_seconds: int = 0
 
 
 class WorkspaceEdit(Struct, frozen=True, kw_only=True):
-    """What is UNSET stays as it is. Quota and department are granted by admins only."""
+    """What is UNSET stays as it is. Quota, guarantee and department are granted by admins only."""
 
     description: str | UnsetType = UNSET
     queue_policy: QueuePolicy | UnsetType = UNSET
@@ -41,6 +44,7 @@ class WorkspaceEdit(Struct, frozen=True, kw_only=True):
     gpu_milli: int | UnsetType | None = UNSET
     cpu_milli: int | UnsetType | None = UNSET
     memory_bytes: int | UnsetType | None = UNSET
+    guaranteed_seconds: int | UnsetType = UNSET
     idle_action: IdleAction | UnsetType = UNSET
     idle_threshold: float | UnsetType | None = UNSET
     idle_window_seconds: int | UnsetType = UNSET
@@ -108,6 +112,7 @@ class Workspaces:
                 updated_at=now,
                 version=1,
                 idle=new.idle,
+                guaranteed_seconds=new.guaranteed_seconds,
             )
             workspaces.add(transaction, workspace)
             record(self._context, transaction, actor, Action.WORKSPACE_CREATE, new.name)
@@ -121,7 +126,7 @@ class Workspaces:
             authorise(actor, Action.WORKSPACE_UPDATE, Target(workspace_id=workspace.id))
             given = {field: value for field, value in structs.asdict(edit).items() if value is not UNSET}
             quota = {field: given.pop(field) for field in Quota.__struct_fields__ if field in given}
-            if quota or "department" in given:
+            if quota or not GRANTED.isdisjoint(given):
                 authorise(actor, Action.WORKSPACE_GRANT, Target(workspace_id=workspace.id))
             idle = {field: given.pop(field) for field in sorted(given) if field.startswith("idle_")}
             changes = dict(given)

@@ -42,6 +42,7 @@ def test_a_department_with_a_workspace_with_a_member(terminal: Terminal) -> None
     }
     edited = terminal.json("workspace", "edit", "vision", "--idle-threshold", "none")
     assert edited["idlePolicy"]["threshold"] is None
+    assert terminal.json("workspace", "edit", "vision", "--guaranteed-runtime", "30m")["guaranteedSeconds"] == 1800
     assert terminal.json("workspace", "add-member", "vision", "mia", "--role", "manager")["role"] == "manager"
     assert terminal.json("workspace", "members", "vision")["items"][0]["user"] == "mia"
     assert "vision" in terminal.ok("workspace", "list", "--department", "research")

@@ -56,9 +56,17 @@ class LensLab(QueueLab):
         [row] = self.data("/api/workloads", **query)["data"]
         return row
 
-    def start(self, ref: str, *placed: Devices, share: int = MILLI, model: str = MODEL, seconds: float = 0) -> None:
+    def start(
+        self,
+        ref: str,
+        *placed: Devices,
+        share: int = MILLI,
+        model: str = MODEL,
+        seconds: float = 0,
+        guaranteed_until: int | None = None,
+    ) -> None:
         """Run a workload: a pod for each mapping, on the GPUs of a node."""
-        self.go(ref, Placed, seconds=seconds)
+        self.go(ref, lambda at: Placed(at, (), guaranteed_until), seconds=seconds)
         for rank, devices in enumerate(placed or ({"node-001": ()},)):
             self.add_pod(ref, rank, devices, share=share, model=model)
         self.go(ref, PodsUp)

@@ -37,6 +37,7 @@ TEXTS = (
     "aiApplicationName",
 )
 FIELDS = (*DATES, *NUMBERS, *TEXTS)
+GUARANTEED = 1_800_000_000_000
 
 
 def settle(lab: RunaiLab) -> None:
@@ -54,7 +55,14 @@ def settle(lab: RunaiLab) -> None:
         )
         lab.clock.advance(seconds=7 * (number % 5))
         if number % 3 == 2:
-            lab.start(ref, {f"node-{number:03}": [] if number % 4 == 0 else [0]}, share=1000 if number % 2 else 500)
+            # Of those that run, some are guaranteed their place, two of them to the same moment.
+            until = None if number % 6 == 2 else GUARANTEED + 60_000 * min(number // 6, 3)
+            lab.start(
+                ref,
+                {f"node-{number:03}": [] if number % 4 == 0 else [0]},
+                share=1000 if number % 2 else 500,
+                guaranteed_until=until,
+            )
             lab.clock.advance(seconds=11 * (number % 4))
         if number % 6 == 5:
             lab.idle(**{ref: 1000 if number % 2 else 500})

@@ -53,6 +53,22 @@ def test_filters_together_with_orders_and_pages_are_those_of_plain_python(crowd:
     check()
 
 
+def test_the_end_of_a_guarantee_is_shown_filtered_and_sorted_by_and_what_has_none_is_last(
+    crowd: RunaiLab, few: int
+) -> None:
+    field = "guaranteedRuntimeEndsAt"
+    rows = crowd.rows()
+    ends = sorted(row[field] for row in rows if row[field])
+    assert len(ends) > len(set(ends)) > 2
+    for order, expected in (("asc", ends), ("desc", ends[::-1])):
+        found = [row[field] for row in crowd.rows(sortBy=field, sortOrder=order, limit=3)]
+        assert found == [*expected, *[None] * (len(rows) - len(ends))]
+    assert crowd.runai("/count", filterBy=f"{field}>={ends[1]}") == {"count": len(ends) - 1}
+    assert crowd.runai("/count", filterBy=f"{field}!={ends[0]}") == {"count": len(rows) - 1}
+    assert crowd.refused(filterBy=f"{field}=@2027").startswith("filterBy")
+    assert crowd.rows(sortBy=field, deleted="true") == crowd.rows(deleted="true")
+
+
 def test_search_finds_the_same_however_it_looks(crowd: RunaiLab, few: int) -> None:
     rows = crowd.rows()
     for text in ("resnet", "vision", "outs", "job", "rocm", "default", rows[3]["id"][10:23], "nothing-like-it"):

@@ -99,7 +99,7 @@ def made(lab: RunaiLab, way: Callable[[RunaiLab, str, int], str], kind: str, gpu
 
 
 HAPPENS: dict[str, Callable[[int, Workload], Event]] = {
-    "place": lambda at, _: Placed(at, ("default",)),
+    "place": lambda at, _: Placed(at, ("default",), at + 60_000),
     "up": lambda at, _: PodsUp(at),
     "short": lambda at, _: PodsShort(at, "one pod is not up"),
     "succeed": lambda at, _: PodsEnded(at, True, "over"),
@@ -186,6 +186,7 @@ def compare(lab: RunaiLab, uid: str) -> None:
     if runai["priority"] in SAFE_PRIORITIES:
         assert safe["priority"] == SAFE_PRIORITIES[runai["priority"]]
     assert runai["preemptible"] == safe["preemptible"]
+    assert (runai["guaranteedRuntimeEndsAt"] or "") == safe["guaranteedUntil"]
     compare_times(runai, safe, lens, row)
     compare_resources(lab, uid, runai, safe, lens, row)
     assert [(each["type"], each["reason"], each["message"]) for each in runai["conditions"]] == [

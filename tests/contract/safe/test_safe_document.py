@@ -51,6 +51,7 @@ BESIDES = {
     "isTolerateAll": bool,
     "message": str,
     "preemptible": bool,
+    "guaranteedUntil": str,
     "annotations": dict,
     "dependencies": list,
 }

@@ -130,6 +130,7 @@ def detail(workload_id: str = "train-b2c4d", phase: str = "Running", **changes: 
         "maxRetry": 0,
         "ttlSecondsAfterFinished": 60,
         "preemptible": False,
+        "guaranteedUntil": "",
         "env": {},
         "conditions": [ended] if phase in {"Failed", "Succeeded", "Stopped"} else [],
         "pods": pods,

@@ -30,7 +30,7 @@ def test_a_description_has_the_pods_and_where_the_service_answers(stoker: RunSto
     shown = stoker("describe", A, server=known(**{f"GET {SAFE}/{A}/service": (200, service)})).stdout
     assert "\nService\n  10.0.0.7:30080 (TCP), to port 8000 of the replicas\n" in shown
     assert f"\nPods\nPOD            PHASE    NODE\n{A}-0  Running  n1\n" in shown
-    assert "\nPlace in queue   -\n" in shown
+    assert "\nPlace in queue    -\n" in shown
     assert "Service" not in stoker("describe", A, server=known()).stdout
     down = {f"GET {SAFE}/{A}/service": (503, safe_problem("Stoker.00007", "The cluster does not answer."))}
     assert "\nService\n  The cluster does not answer.\n" in stoker("describe", A, server=known(**down)).stdout
@@ -140,7 +140,15 @@ def test_an_explanation_ends_with_commands_to_type(stoker: RunStoker) -> None:
         "reason": {"code": "no_room", "sentence": "Needs 8 GPUs on one node; the only node has 4."},
         "order": 3,
         "ahead": {"gpu": "12", "cpu": "96", "memory": "0"},
-        "blocking": [{"workloadId": B, "phase": "Running", "why": "holds", "resource": {"gpu": "4", "cpu": "1"}}],
+        "blocking": [
+            {
+                "workloadId": B,
+                "phase": "Running",
+                "why": "holds",
+                "resource": {"gpu": "4", "cpu": "1"},
+                "guaranteedUntil": "2026-01-15T10:30:00.000Z",
+            }
+        ],
         "edits": [
             {"sentence": "Ask for 4 GPUs.", "patch": {"gpu": "4", "replica": 2, "specifiedNodes": ["n 1", "n2"]}}
         ],
@@ -150,7 +158,7 @@ def test_an_explanation_ends_with_commands_to_type(stoker: RunStoker) -> None:
     lines = stoker("explain", A, server=server).stdout.splitlines()
     assert lines[0] == f"{A} is Pending: Needs 8 GPUs on one node; the only node has 4."
     assert lines[1] == "Its place in the queue is 3; before it others ask for 12 GPUs, 96 CPUs."
-    assert lines[5].split() == [B, "Running", "4", "1", "-", "holds"]
+    assert lines[5].split() == [B, "Running", "4", "1", "-", "holds,", "guaranteed", "until", "2026-01-15T10:30:00Z"]
     assert lines[-1].strip() == f"stoker patch {A} --gpu 4 --replicas 2 --node 'n 1' --node n2"
     assert json.loads(stoker("explain", A, "--json", server=server).stdout) == explanation
 

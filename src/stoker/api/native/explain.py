@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from stoker.api.endpoint import Call, endpoint
 from stoker.api.families import NATIVE
+from stoker.api.native.shapes import Time, moment
 from stoker.api.native.workloads import WorkloadPath
 from stoker.api.safe.words import priority_of
 from stoker.domain.permissions import Action
@@ -28,12 +29,14 @@ class AmountView(Struct, frozen=True):
 
 
 class BlockingView(Struct, frozen=True, rename="camel"):
-    """`workloadId` is empty for a workload that the caller may not see."""
+    """`workloadId` is empty for a workload that the caller may not see. One that is preemptible, and keeps its place
+    only for a time, is guaranteed it until then."""
 
     workload_id: str
     phase: str
     why: str
     resource: AmountView
+    guaranteed_until: Time | None
 
 
 class EditView(Struct, frozen=True):
@@ -75,6 +78,7 @@ async def explain_workload(call: Call[WorkloadPath]) -> ExplainView:
                 each.workload.phase if each.workload else "",
                 each.how,
                 _amount(each.held),
+                moment(each.guaranteed_until),
             )
             for each in answer.in_the_way
         ],

@@ -109,6 +109,7 @@ class WorkspaceView(Struct, frozen=True, rename="camel"):
     queue_policy: QueuePolicy
     preemption: bool
     idle_policy: IdlePolicyView
+    guaranteed_seconds: int
     created_at: Time
     updated_at: Time
 
@@ -221,6 +222,7 @@ def workspace_view(workspace: Workspace) -> WorkspaceView:
             workspace.idle.window_seconds,
             workspace.idle.grace_seconds,
         ),
+        workspace.guaranteed_seconds,
         rfc3339(workspace.created_at),
         rfc3339(workspace.updated_at),
     )

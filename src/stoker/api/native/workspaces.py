@@ -40,6 +40,15 @@ Grace = Annotated[
     int, Meta(ge=0, le=31_622_400, description="How long it stays idle after a warning before it is stopped.")
 ]
 
+Guarantee = Annotated[
+    int,
+    Meta(
+        ge=0,
+        le=2_592_000,
+        description="How long a preemptible workload keeps its place before it may be preempted; 0 is no guarantee.",
+    ),
+]
+
 
 class WorkspaceList(SearchParams, frozen=True, kw_only=True):
     department: str = ""
@@ -77,6 +86,7 @@ class CreateWorkspace(Body, frozen=True, kw_only=True):
     queue_policy: QueuePolicy = QueuePolicy.FIFO
     preemption: bool = True
     idle_policy: IdlePolicyBody = IdlePolicyBody()
+    guaranteed_seconds: Guarantee = 0
 
 
 class EditQuota(Body, frozen=True, kw_only=True):
@@ -93,7 +103,7 @@ class EditIdlePolicy(Body, frozen=True, kw_only=True):
 
 
 class EditWorkspace(Body, frozen=True, kw_only=True):
-    """Quota and department are for admins, the rest for managers of the workspace too."""
+    """Quota, guarantee and department are for admins, the rest for managers of the workspace too."""
 
     description: Text | UnsetType = UNSET
     queue_policy: QueuePolicy | UnsetType = UNSET
@@ -101,6 +111,7 @@ class EditWorkspace(Body, frozen=True, kw_only=True):
     department: Name | UnsetType = UNSET
     quota: EditQuota = EditQuota()
     idle_policy: EditIdlePolicy = EditIdlePolicy()
+    guaranteed_seconds: Guarantee | UnsetType = UNSET
 
 
 class MemberList(PageParams, frozen=True, kw_only=True):
@@ -158,6 +169,7 @@ async def create_workspace(call: Call[NoParams]) -> WorkspaceView:
             body.idle_policy.window_seconds,
             body.idle_policy.grace_seconds,
         ),
+        guaranteed_seconds=body.guaranteed_seconds,
     )
     return workspace_view(await call.services.workspaces.create(call.actor, new, call.once))
 
@@ -193,6 +205,7 @@ async def edit_workspace(call: Call[WorkspacePath]) -> WorkspaceView:
         idle_threshold=body.idle_policy.threshold,
         idle_window_seconds=body.idle_policy.window_seconds,
         idle_grace_seconds=body.idle_policy.grace_seconds,
+        guaranteed_seconds=body.guaranteed_seconds,
     )
     return workspace_view(await call.services.workspaces.update(call.actor, call.params.name, edit))
 

@@ -126,7 +126,7 @@ class RunaiWorkload(Struct, frozen=True, kw_only=True, rename="camel"):
     total_pending_time_seconds: int
     total_running_time_seconds: int
     category: str
-    guaranteed_runtime_ends_at: str | None = None
+    guaranteed_runtime_ends_at: str | None
     source_api: str | None = None
     topology: dict[str, Any] | None = None
 

@@ -147,6 +147,7 @@ def _times(listed: Listed, now: int) -> dict[str, Any]:
         "updated_at": rfc3339(updated),
         "completed_at": moment(workload.ended_at),
         "deleted_at": moment(workload.deleted_at),
+        "guaranteed_runtime_ends_at": moment(workload.guaranteed_until),
         "total_pending_time_seconds": waited_ms(workload, now) // 1000,
         "total_running_time_seconds": ran_ms(workload, now) // 1000,
     }

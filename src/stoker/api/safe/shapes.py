@@ -219,6 +219,7 @@ class Detail(Struct, frozen=True, rename="camel", kw_only=True):
     dispatch_count: int
     is_tolerate_all: bool
     preemptible: bool
+    guaranteed_until: str
     message: str
     env: dict[str, str]
     conditions: list[ConditionView]

@@ -151,6 +151,7 @@ def detail(found: service.Detail, now: int) -> Detail:
         dispatch_count=workload.attempt,
         is_tolerate_all=spec.tolerate_all,
         preemptible=workload.preemptible,
+        guaranteed_until=moment(workload.guaranteed_until),
         message=_message(workload),
         env=dict(spec.env),
         conditions=[_condition(condition) for condition in found.conditions],

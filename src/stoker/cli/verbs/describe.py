@@ -29,6 +29,7 @@ COLUMNS = (
     Column("User", "userName"),
     Column("Priority", "priority"),
     Column("Preemptible", "preemptible"),
+    Column("Guaranteed until", "guaranteedUntil"),
     Column("Replicas", "resource.replica"),
     Column("GPU", "resource.gpu"),
     Column("CPU", "resource.cpu"),

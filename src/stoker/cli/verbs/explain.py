@@ -12,7 +12,7 @@ from stoker.cli.session import connect
 from stoker.cli.untrusted import printable
 
 if TYPE_CHECKING:
-    from stoker.client.workload_shapes import Edit, Explanation
+    from stoker.client.workload_shapes import Blocking, Edit, Explanation
 
 COLUMNS = (Column("Id", "workloadId"), Column("Phase", "phase"), Column("Why", "reason.sentence"))
 UNITS = {"gpu": "GPUs", "cpu": "CPUs", "memory": "of memory"}
@@ -58,7 +58,7 @@ def _show(explanation: "Explanation", phase: str) -> None:
                 each.workload_id or HIDDEN,
                 each.phase or "-",
                 *(each.resource.get(unit, "-") for unit in UNITS),
-                printable(each.why),
+                _why(each),
             ]
             for each in explanation.blocking
         ]
@@ -68,6 +68,11 @@ def _show(explanation: "Explanation", phase: str) -> None:
         for edit in explanation.edits:
             click.echo(f"  {printable(edit.sentence)}")
             click.echo(f"    {as_command(name, edit)}")
+
+
+def _why(blocking: "Blocking") -> str:
+    until = blocking.guaranteed_until
+    return printable(blocking.why) + (f", guaranteed until {until:%Y-%m-%dT%H:%M:%SZ}" if until else "")
 
 
 def as_command(workload_id: str, edit: "Edit") -> str:

@@ -30,6 +30,7 @@ COLUMNS = (
     Column("MEMORY", "quota.memory"),
     Column("QUEUE", "queuePolicy"),
     Column("PREEMPTION", "preemption"),
+    Column("GUARANTEED S", "guaranteedSeconds", wide=True),
     Column("WHEN IDLE", "idlePolicy.action"),
     Column("IDLE UP TO %", "idlePolicy.threshold", wide=True),
     Column("IDLE WINDOW S", "idlePolicy.windowSeconds", wide=True),
@@ -62,6 +63,13 @@ def list_workspaces(name: str, department: str, cluster: str) -> None:
     show_list(connect().workspaces.list(name=name, department=department, cluster=cluster), COLUMNS)
 
 
+guarantee_option = click.option(
+    "--guaranteed-runtime",
+    type=Duration(most="30d"),
+    help="How long preemptible workloads keep their place, such as 30m; 0 for no guarantee.",
+)
+
+
 def idle_options(verb: C) -> C:
     """What is done about workloads whose GPUs nobody uses."""
     for option in (
@@ -87,6 +95,7 @@ def idle_options(verb: C) -> C:
 @click.option("--memory", metavar="QUANTITY", help='Quota such as "2Ti".')
 @click.option("--queue-policy", type=OneOf(QueuePolicy), help="fifo: the head blocks; balance: skip what cannot fit.")
 @click.option("--preemption/--no-preemption", default=None, help="Whether lower priorities may be preempted.")
+@guarantee_option
 @idle_options
 @reaches_server
 def create(
@@ -100,6 +109,7 @@ def create(
     memory: str | None,
     queue_policy: QueuePolicy | None,
     preemption: bool | None,
+    guaranteed_runtime: int | None,
     idle_action: IdleAction | None,
     idle_threshold: str | None,
     idle_window: int | None,
@@ -121,6 +131,7 @@ def create(
         quota=Quota(gpu=gpu, cpu=cpu, memory=memory),
         queue_policy=given(queue_policy),
         preemption=given(preemption),
+        guaranteed_seconds=given(guaranteed_runtime),
         idle_policy=_idle_policy(idle_action, idle_threshold, idle_window, idle_grace),
     )
     show_done(made, COLUMNS, f"Created workspace {made.name}.")
@@ -147,6 +158,7 @@ def show(name: str) -> None:
 @click.option("--memory", metavar="QUANTITY", help='Quota such as "2Ti"; "none" for no limit.')
 @click.option("--queue-policy", type=OneOf(QueuePolicy), help="fifo: the head blocks; balance: skip what cannot fit.")
 @click.option("--preemption/--no-preemption", default=None, help="Whether lower priorities may be preempted.")
+@guarantee_option
 @idle_options
 @reaches_server
 def edit(
@@ -158,6 +170,7 @@ def edit(
     memory: str | None,
     queue_policy: QueuePolicy | None,
     preemption: bool | None,
+    guaranteed_runtime: int | None,
     idle_action: IdleAction | None,
     idle_threshold: str | None,
     idle_window: int | None,
@@ -167,10 +180,12 @@ def edit(
 
     \b
     stoker workspace edit vision --gpu 32 --memory none
+    stoker workspace edit vision --guaranteed-runtime 30m
     stoker workspace edit vision --idle-action stop --idle-window 30m --idle-grace 15m
     """
     idle = (idle_action, idle_threshold, idle_window, idle_grace)
-    if all(value is None for value in (description, department, gpu, cpu, memory, queue_policy, preemption, *idle)):
+    others = (queue_policy, preemption, guaranteed_runtime, *idle)
+    if all(value is None for value in (description, department, gpu, cpu, memory, *others)):
         raise click.UsageError("Say what to change, for example --gpu 16.")
     from stoker.client.shapes import QuotaEdit
 
@@ -181,6 +196,7 @@ def edit(
         quota=QuotaEdit(gpu=limit(gpu), cpu=limit(cpu), memory=limit(memory)),
         queue_policy=given(queue_policy),
         preemption=given(preemption),
+        guaranteed_seconds=given(guaranteed_runtime),
         idle_policy=_idle_policy(*idle),
     )
     show_done(edited, COLUMNS, f"Changed workspace {edited.name}.")
