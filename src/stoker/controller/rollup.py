@@ -8,19 +8,15 @@ import asyncio
 import logging
 from collections.abc import Iterator, Sequence
 
-import numpy as np
 from msgspec import Struct
 
+from stoker.controller.fleet import Fleet
 from stoker.domain.clock import HOUR_MS, Clock, rfc3339
-from stoker.domain.quantity import MIB
 from stoker.domain.usage import HourUse, Levels, Payer
 from stoker.store import gpu_spans, usage, usage_facts, workspaces
 from stoker.store.base import Store, Transaction
-from stoker.store.gpu_spans import Span, SpanState
 from stoker.store.usage import DueHour
-from stoker.store.usage_facts import Held
-from stoker.telemetry.measured import hour_readings
-from stoker.usage.facts import GpuSpan, Hold, Hour, Measured, reaches
+from stoker.usage.facts import Hour, Measured, reaches
 from stoker.usage.hour import close
 from stoker.usage.levels import levels
 
@@ -108,42 +104,22 @@ class Rollup:
             if each.quota.gpu_milli is not None
         }
         found = []
+        fleet = Fleet((), ())
         for hour in hours:
-            use = close(self._hour(transaction, hour.hour_at, spans, held))
-            payers = whose.at(hour.hour_at + HOUR_MS)
+            mine = [span for span in spans if span.from_at < hour.hour_at + HOUR_MS and span.to_at > hour.hour_at]
+            if mine != fleet.spans:
+                fleet = Fleet(mine, held)
+            use = close(self._hour(transaction, hour.hour_at, fleet))
+            payers = whose.at(hour.hour_at + HOUR_MS, {each.uid for each in use.uses})
             found.append(_Closed(hour, use, levels(use, payers, quotas), payers))
         return found
 
-    def _hour(self, transaction: Transaction, at: int, spans: Sequence[Span], held: Sequence[Held]) -> Hour:
-        mine = [span for span in spans if span.from_at < at + HOUR_MS and span.to_at > at]
-        there = {(span.node, span.device): span for span in mine if span.state is SpanState.PRESENT}
-        gpus = sorted(there)
-        place = {gpu: number for number, gpu in enumerate(gpus)}
-        readings = hour_readings(transaction, self._cluster_id, at, gpus)
-        sizes = [there[gpu].memory_bytes // MIB for gpu in gpus]
-        return Hour(
-            at,
-            [there[gpu].model for gpu in gpus],
-            _spans(mine, {SpanState.PRESENT}, place),
-            _spans(mine, {SpanState.FAULTY, SpanState.REPORTED}, place),
-            [
-                Hold(
-                    place[gpu],
-                    each.workload_uid,
-                    each.pod_uid,
-                    each.gpu_milli,
-                    each.from_at,
-                    each.to_at,
-                    each.started_at,
-                )
-                for each in held
-                if (gpu := (each.node, each.device)) in place and each.from_at < at + HOUR_MS and each.to_at > at
-            ],
-            Measured(
-                readings.ats, reaches(readings.ats), readings.utilization, readings.memory, np.array(sizes, np.int64)
-            ),
-            self._idle_up_to,
+    def _hour(self, transaction: Transaction, at: int, fleet: Fleet) -> Hour:
+        readings = fleet.readings(transaction, self._cluster_id, at)
+        measured = Measured(
+            readings.ats, reaches(readings.ats), readings.utilization, readings.memory, fleet.memory_size
         )
+        return Hour(at, fleet.models, fleet.present, fleet.faulty, fleet.holds, measured, self._idle_up_to)
 
     def _put(self, transaction: Transaction, hours: Sequence[_Closed]) -> None:
         now = self._clock.now()
@@ -163,11 +139,3 @@ def _together(closed: Sequence[_Closed]) -> Iterator[list[_Closed]]:
         rows += len(hour.use.uses)
     if few:
         yield few
-
-
-def _spans(spans: Sequence[Span], states: set[SpanState], place: dict[tuple[str, int], int]) -> list[GpuSpan]:
-    return [
-        GpuSpan(place[span.node, span.device], span.from_at, span.to_at)
-        for span in spans
-        if span.state in states and (span.node, span.device) in place
-    ]

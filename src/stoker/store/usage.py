@@ -32,11 +32,11 @@ WHERE cluster_id = :cluster_id
   AND hour_at = :hour_at
 """
 COUNTED = """
-SELECT DISTINCT namespace, kind
+SELECT namespace, kind
 FROM workload_hour
 WHERE cluster_id = :cluster_id
   AND hour_at = :hour_at
-"""
+"""  # by the primary key: with DISTINCT, SQLite would go through every hour in the order of namespaces
 ADD_COUNT = """
 INSERT INTO workload_hour_count (cluster_id, namespace, kind, hour_at, workloads)
 VALUES (:cluster_id, :namespace, :kind, :hour_at, :workloads)
@@ -84,11 +84,12 @@ class DueHour(Struct, frozen=True):
 
 
 class Hours(Struct, frozen=True):
-    """A table of hours: what tells its rows of one hour apart, and the rest of its columns."""
+    """A table of hours: what tells its rows of one hour apart, and the rest of its columns. `documents` are JSON."""
 
     table: str
     key: tuple[str, ...]
     columns: tuple[str, ...]
+    documents: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -126,6 +127,7 @@ WORKLOAD_HOURS = Hours(
         *("memory_used", "memory_highest", "memory_size", "replicas_milli", "replicas_highest", "replicas_lowest"),
         *("labels", "annotations"),
     ),
+    ("labels", "annotations"),
 )
 
 
@@ -190,18 +192,15 @@ def _put(transaction: Transaction, hours: Hours, hour: dict[str, Any], rows: Seq
     kept = []
     for row in rows:
         number, created_at = known.pop(_key(hours, row), None) or (next(ids), at)
-        values = {**structs.asdict(row), **hour, "id": number, "created_at": created_at, "updated_at": at}
-        kept.append({name: _text(values[name]) for name in hours.names})
+        told = {name: _json(getattr(row, name)).decode() for name in hours.documents}
+        whole = {"id": number, "created_at": created_at, "updated_at": at}
+        kept.append({**structs.asdict(row), **hour, **whole, **told})
     transaction.many(hours.drop, [{**hour, **dict(zip(hours.key, key, strict=True))} for key in known])
     transaction.many(hours.put, kept)
 
 
 def _key(hours: Hours, row: Struct) -> tuple[Any, ...]:
     return tuple(getattr(row, name) for name in hours.key)
-
-
-def _text(value: object) -> object:
-    return _json(value).decode() if isinstance(value, dict) else value
 
 
 def _ledger_rows(
@@ -225,7 +224,7 @@ def _count_again(transaction: Transaction, hour: dict[str, Any], levels: Levels)
     for row in levels.workloads:
         for pair in _pairs(row.namespace, row.kind):
             counts[pair] += 1
-    before = {pair for namespace, kind in transaction.all(COUNTED, hour) for pair in _pairs(namespace, kind)}
+    before = {pair for namespace, kind in set(transaction.all(COUNTED, hour)) for pair in _pairs(namespace, kind)}
     transaction.many(DROP_COUNTS, [{**hour, "namespace": namespace, "kind": kind} for namespace, kind in before])
     transaction.many(
         ADD_COUNT,

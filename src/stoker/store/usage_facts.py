@@ -66,10 +66,12 @@ class Workloads(Struct, frozen=True):
     payers: Mapping[str, Payer]
     phases: Mapping[str, list[tuple[int, str]]]
 
-    def at(self, moment: int) -> dict[str, Payer]:
-        """As they stood at this moment."""
+    def at(self, moment: int, uids: Iterable[str]) -> dict[str, Payer]:
+        """These of them, as they stood at this moment."""
         found = {}
-        for uid, payer in self.payers.items():
+        for uid in uids:
+            if (payer := self.payers.get(uid)) is None:
+                continue
             earlier = [phase for from_at, phase in self.phases.get(uid, ()) if from_at < moment]
             found[uid] = structs.replace(payer, phase=earlier[-1]) if earlier else payer
         return found

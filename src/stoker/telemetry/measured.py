@@ -30,27 +30,34 @@ class HourReadings(Struct, frozen=True, eq=False):
     memory: NDArray[np.int32]
 
 
-def hour_readings(transaction: Transaction, cluster_id: str, hour_at: int, gpus: Sequence[Gpu]) -> HourReadings:
-    """Of these GPUs; what other GPUs said is left out."""
+def hour_readings(
+    transaction: Transaction,
+    cluster_id: str,
+    hour_at: int,
+    gpus: Sequence[Gpu],
+    rows: dict[int, NDArray[np.intp]] | None = None,
+) -> HourReadings:
+    """Of these GPUs; what other GPUs said is left out. `rows` keeps where they are in rosters, for another hour."""
     segments = samples.segments(transaction, cluster_id, hour_at, hour_at + HOUR_MS)
     times = {segment.id: decode_times(segment.times) for segment in segments}
     loose: defaultdict[int, list[int]] = defaultdict(list)
     for tick in samples.ticks(transaction, cluster_id, hour_at, hour_at + HOUR_MS):
         loose[tick.roster_id].append(tick.at)
-    sheet = _Sheet(gpus, np.unique(np.concatenate([*times.values(), *map(_moments, loose.values()), _moments([])])))
+    ats = np.unique(np.concatenate([*times.values(), *map(_moments, loose.values()), _moments([])]))
+    sheet = _Sheet(gpus, ats, {} if rows is None else rows)
     for segment in segments:
-        rows = sheet.rows(transaction, segment.roster_id)
+        places = sheet.rows(transaction, segment.roster_id)
         for chunk in samples.chunks(transaction, segment.id):
-            mine = rows[chunk.first_gpu : chunk.first_gpu + chunk.gpus]
+            mine = places[chunk.first_gpu : chunk.first_gpu + chunk.gpus]
             sheet.put(mine, times[segment.id], unpack(chunk.data, METRICS))
-    for roster_id, ats in loose.items():
-        rows, counting = sheet.rows(transaction, roster_id), set(ats)
-        for first in range(0, len(rows), STRIPE_GPUS):
-            kept = samples.stripes(transaction, cluster_id, first, ats[0], ats[-1] + 1)
+    for roster_id, moments in loose.items():
+        places, counting = sheet.rows(transaction, roster_id), set(moments)
+        for first in range(0, len(places), STRIPE_GPUS):
+            kept = samples.stripes(transaction, cluster_id, first, moments[0], moments[-1] + 1)
             stripes = {at: data for at, data in kept if at in counting}
             if stripes:
                 said = unpack_ticks(list(stripes.values()), METRICS)
-                sheet.put(rows[first : first + STRIPE_GPUS], _moments(list(stripes)), said)
+                sheet.put(places[first : first + STRIPE_GPUS], _moments(list(stripes)), said)
     return HourReadings(sheet.ats, sheet.utilization, sheet.memory)
 
 
@@ -61,12 +68,12 @@ def _moments(ats: Sequence[int]) -> NDArray[np.int64]:
 class _Sheet:
     """The readings of these GPUs at these moments, filled bit by bit."""
 
-    def __init__(self, gpus: Sequence[Gpu], ats: NDArray[np.int64]) -> None:
+    def __init__(self, gpus: Sequence[Gpu], ats: NDArray[np.int64], rows: dict[int, NDArray[np.intp]]) -> None:
         self.ats = ats
         self.utilization = np.full((len(gpus), len(ats)), MISSING, np.int16)
         self.memory = np.full((len(gpus), len(ats)), MISSING, np.int32)
-        self._row = {gpu: number for number, gpu in enumerate(gpus)}
-        self._rows: dict[int, NDArray[np.intp]] = {}
+        self._gpus = gpus
+        self._rows = rows
 
     def put(
         self, rows: NDArray[np.intp], ats: NDArray[np.int64], values: Mapping[Metric, NDArray[np.signedinteger]]
@@ -82,9 +89,10 @@ class _Sheet:
         """Where the GPUs of a roster are here, -1 for those that are not."""
         if roster_id not in self._rows:
             roster = rosters.decode(samples.roster(transaction, roster_id))
-            gpus = zip(roster.node.tolist(), roster.device.tolist(), strict=True)
-            rows = [self._row.get((roster.nodes[node], device), -1) for node, device in gpus]
-            self._rows[roster_id] = np.array(rows, np.intp)
+            rows = np.full(roster.gpus, MISSING, np.intp)
+            there = roster.places(self._gpus)
+            rows[there[there >= 0]] = np.flatnonzero(there >= 0)
+            self._rows[roster_id] = rows
         return self._rows[roster_id]
 
 

@@ -5,123 +5,87 @@ the time before it too, if that is no longer than half its reach. A sample is a 
 that somebody held; it counts for each that held it. The same samples and the same ledger make every level.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
-from operator import attrgetter
+from itertools import pairwise
 
 import numpy as np
-from msgspec import Struct
-from numpy.typing import NDArray
 
 from stoker.domain.clock import HOUR_MS
 from stoker.domain.resources import MILLI
 from stoker.domain.usage import Account, Entry, HourUse, Replicas, Use
-from stoker.usage.facts import GpuSpan, Hold, Hour
+from stoker.usage.facts import Holds, Hour, Integers
+from stoker.usage.gpus import Gpus
 from stoker.usage.samples import Samples, gather
 from stoker.usage.spans import Crowd, Stretch, length, merged, shared, without
 
 ACCOUNTS = tuple(Account)
+PLACES = {account: place for place, account in enumerate(ACCOUNTS)}
+NOBODY = ""
 AT_ONCE = 2048
 """How many holds are laid over the readings at a time: enough for numpy, little for memory."""
-
-
-class _Part(Struct, frozen=True, gc=False):
-    """A stretch of a hold that is neither faulty nor outside the capacity. `line` is its row of the ledger."""
-
-    line: int
-    gpu: int
-    gpu_milli: int
-    from_at: int
-    to_at: int
-    started_at: int
 
 
 class _Ledger:
     """An amount for each account and each line; a line is a payer and a model, and every model has one of nobody."""
 
-    def __init__(self, hour: Hour, holds: Iterable[Hold]) -> None:
-        held = {(hold.uid, hour.models[hold.gpu]) for hold in holds}
-        self.lines = sorted(held | {("", model) for model in hour.models})
-        self.place = {line: number for number, line in enumerate(self.lines)}
-        self.amounts = np.zeros((len(self.lines), len(ACCOUNTS)), np.int64)
+    def __init__(self, hour: Hour, holds: Holds) -> None:
+        self.models = sorted(set(hour.models))
+        number = {model: place for place, model in enumerate(self.models)}
+        self.model = np.array([number[model] for model in hour.models], np.int64)
+        self._payers = [NOBODY, *holds.owners]
+        keys = (holds.owner + 1) * len(self.models) + self.model[holds.gpu]
+        self._keys = np.union1d(np.arange(len(self.models)), keys)
+        self.line = np.searchsorted(self._keys, keys)
+        self.amounts = np.zeros((len(self._keys), len(ACCOUNTS)), np.int64)
 
-    def book(self, lines: int | NDArray[np.int64], account: Account, amounts: int | NDArray[np.int64]) -> None:
-        np.add.at(self.amounts[:, ACCOUNTS.index(account)], lines, amounts)
+    def book(self, lines: Integers, account: Account, amounts: Integers) -> None:
+        np.add.at(self.amounts[:, PLACES[account]], lines, amounts)
+
+    def by_model(self) -> Integers:
+        """[model, account]"""
+        found = np.zeros((len(self.models), len(ACCOUNTS)), np.int64)
+        np.add.at(found, self._keys % max(1, len(self.models)), self.amounts)
+        return found
 
     def entries(self) -> tuple[Entry, ...]:
+        rows, columns = np.nonzero(self.amounts)
+        payers, models = np.divmod(self._keys[rows], max(1, len(self.models)))
+        amounts = self.amounts[rows, columns]
+        told = zip(*(each.tolist() for each in (payers, models, columns, amounts)), strict=True)
         return tuple(
-            Entry(*line, account, int(self.amounts[row, column]))
-            for row, line in enumerate(self.lines)
-            for column, account in enumerate(ACCOUNTS)
-            if self.amounts[row, column]
+            Entry(self._payers[payer], self.models[model], ACCOUNTS[column], amount)
+            for payer, model, column, amount in told
         )
 
 
 def close(hour: Hour) -> HourUse:
     """The ledger of the hour and what each workload used; nothing depends on the order of what is given."""
+    gpus = Gpus(hour)
     end = hour.at + HOUR_MS
-    present = _by_gpu(hour.present, hour.at, end)
-    broken = _by_gpu(hour.faulty, hour.at, end)
-    faulty = {gpu: shared(spans, present[gpu]) for gpu, spans in broken.items() if gpu in present}
-    holds = [hold for hold in hour.holds if hold.gpu in present and max(hold.from_at, hour.at) < min(hold.to_at, end)]
-    holds.sort(key=lambda hold: (hold.uid, hold.pod, hold.gpu, hold.from_at))
+    inside = np.maximum(hour.holds.from_at, hour.at) < np.minimum(hour.holds.to_at, end)
+    holds = hour.holds.taken(gpus.there[hour.holds.gpu] & inside)
     ledger = _Ledger(hour, holds)
-    _book_what_was_held(hour, _parts(hour, holds, present, faulty, ledger), ledger)
-    _book_the_rest(hour, present, faulty, ledger)
-    owners = sorted({hold.uid for hold in holds})
-    numbers = {uid: number for number, uid in enumerate(owners)}
-    samples = gather(hour.measured, hour.at, holds, [numbers[hold.uid] for hold in holds], len(owners))
+    _book_what_was_held(hour, holds, gpus, ledger)
+    _book_the_rest(gpus, ledger)
+    samples = gather(hour.measured, hour.at, holds)
     entries = ledger.entries()
     return HourUse(
         at=hour.at,
-        gpus=Crowd(Counter(span for spans in present.values() for span in spans).items()).highest,
+        gpus=gpus.highest,
         capacity=sum(entry.amount for entry in entries),
         entries=entries,
-        uses=tuple(_uses(hour.at, holds, owners, entries, samples)),
+        uses=tuple(_uses(hour.at, holds, entries, samples)),
         stats=samples.of_all(),
     )
 
 
-def _by_gpu(spans: Iterable[GpuSpan], begin: int, end: int) -> dict[int, list[Stretch]]:
-    found: defaultdict[int, list[Stretch]] = defaultdict(list)
-    for span in spans:
-        first, last = max(begin, span.from_at), min(end, span.to_at)
-        if first < last:
-            found[span.gpu].append((first, last))
-    return {gpu: merged(stretches) if len(stretches) > 1 else stretches for gpu, stretches in found.items()}
-
-
-def _parts(
-    hour: Hour,
-    holds: Iterable[Hold],
-    present: dict[int, list[Stretch]],
-    faulty: dict[int, list[Stretch]],
-    ledger: _Ledger,
-) -> list[_Part]:
-    """What of the holds can be used; faulty time is booked at once."""
-    begin, end = hour.at, hour.at + HOUR_MS
-    whole = [(begin, end)]
-    parts = []
-    for hold in holds:
-        line = ledger.place[hold.uid, hour.models[hold.gpu]]
-        held = [(max(begin, hold.from_at), min(end, hold.to_at))]
-        if present[hold.gpu] != whole or hold.gpu in faulty:
-            held = shared(held, present[hold.gpu])
-            lost = shared(held, faulty.get(hold.gpu, []))
-            ledger.book(line, Account.FAULTY, length(lost) * hold.gpu_milli)
-            held = without(held, lost)
-        parts += [_Part(line, hold.gpu, hold.gpu_milli, *span, hold.started_at) for span in held]
-    return parts
-
-
-def _book_what_was_held(hour: Hour, parts: Sequence[_Part], ledger: _Ledger) -> None:
-    """Lay the parts over the readings: starting, unmeasured, busy and idle time of each."""
+def _book_what_was_held(hour: Hour, holds: Holds, gpus: Gpus, ledger: _Ledger) -> None:
+    """Lay the holds over the readings: starting, unmeasured, busy and idle time of each."""
     begin, until = _reaches(hour)
-    for first in range(0, len(parts), AT_ONCE):
-        some = parts[first : first + AT_ONCE]
-        columns = np.array([(p.line, p.gpu, p.gpu_milli, p.from_at, p.to_at, p.started_at) for p in some], np.int64)
-        line, gpu, milli, from_at, to_at, started_at = columns.T
+    parts = _parts(hour, holds, gpus, ledger)
+    for first in range(0, parts.shape[1], AT_ONCE):
+        line, gpu, milli, from_at, to_at, started_at = parts[:, first : first + AT_ONCE]
         from_at, to_at = from_at - hour.at, to_at - hour.at
         working = np.clip(started_at - hour.at, from_at, to_at)
         overlap = np.minimum(to_at[:, None], until) - np.maximum(working[:, None], begin)
@@ -135,7 +99,25 @@ def _book_what_was_held(hour: Hour, parts: Sequence[_Part], ledger: _Ledger) -> 
         ledger.book(line, Account.IDLE, (measured - busy) * milli)
 
 
-def _reaches(hour: Hour) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _parts(hour: Hour, holds: Holds, gpus: Gpus, ledger: _Ledger) -> Integers:
+    """What of the holds is neither faulty nor outside the capacity: line, GPU, milli-GPUs, from, to, start. Faulty time
+    is booked at once."""
+    from_at = np.maximum(holds.from_at, gpus.from_at[holds.gpu])
+    to_at = np.minimum(holds.to_at, gpus.to_at[holds.gpu])
+    odd = gpus.odd[holds.gpu]
+    parts = np.stack([ledger.line, holds.gpu, holds.gpu_milli, from_at, to_at, holds.started_at])
+    pieces = [parts[:, ~odd & (from_at < to_at)]]
+    for place in np.flatnonzero(odd).tolist():
+        line, gpu, milli, *_, started_at = parts[:, place].tolist()
+        held = shared([(int(holds.from_at[place]), int(holds.to_at[place]))], gpus.present[gpu])
+        lost = shared(held, gpus.faulty.get(gpu, []))
+        ledger.amounts[line, PLACES[Account.FAULTY]] += length(lost) * milli
+        left = [(line, gpu, milli, *stretch, started_at) for stretch in without(held, lost)]
+        pieces.append(np.array(left, np.int64).reshape(-1, 6).T)
+    return np.concatenate(pieces, axis=1)
+
+
+def _reaches(hour: Hour) -> tuple[Integers, Integers]:
     """The time for which each tick stands, from the start of the hour."""
     ats, reach = hour.measured.ats - hour.at, hour.measured.reach
     if not len(ats):
@@ -147,59 +129,53 @@ def _reaches(hour: Hour) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return begin, until
 
 
-def _book_the_rest(
-    hour: Hour, present: dict[int, list[Stretch]], faulty: dict[int, list[Stretch]], ledger: _Ledger
-) -> None:
+def _book_the_rest(gpus: Gpus, ledger: _Ledger) -> None:
     """What nobody held is faulty or free."""
-    paid: defaultdict[str, dict[Account, int]] = defaultdict(lambda: dict.fromkeys(Account, 0))
-    for entry in ledger.entries():
-        paid[entry.model][entry.account] += entry.amount
-    there: defaultdict[str, int] = defaultdict(int)
-    broken: defaultdict[str, int] = defaultdict(int)
-    for gpu, spans in present.items():
-        there[hour.models[gpu]] += length(spans) * MILLI
-    for gpu, spans in faulty.items():
-        broken[hour.models[gpu]] += length(spans) * MILLI
-    for model, amount in there.items():
-        line = ledger.place["", model]
-        held = sum(paid[model].values()) - paid[model][Account.FAULTY]
-        ledger.book(line, Account.FREE, amount - broken[model] - held)
-        ledger.book(line, Account.FAULTY, broken[model] - paid[model][Account.FAULTY])
+    totals = np.zeros((2, len(ledger.models)), np.int64)
+    for total, times in zip(totals, gpus.times(), strict=True):
+        np.add.at(total, ledger.model, times * MILLI)
+    there, broken = totals
+    paid = ledger.by_model()
+    lost = paid[:, PLACES[Account.FAULTY]]
+    lines = np.arange(len(ledger.models))
+    ledger.book(lines, Account.FREE, there - broken - (paid.sum(axis=1) - lost))
+    ledger.book(lines, Account.FAULTY, broken - lost)
 
 
-def _uses(
-    at: int, holds: Sequence[Hold], owners: Sequence[str], entries: Iterable[Entry], samples: Samples
-) -> Iterable[Use]:
+def _uses(at: int, holds: Holds, entries: Iterable[Entry], samples: Samples) -> Iterator[Use]:
     allocated: defaultdict[str, int] = defaultdict(int)
     for entry in entries:
         allocated[entry.payer] += entry.amount
-    for owner, (uid, mine) in enumerate(zip(owners, _by_owner(holds), strict=True)):
-        peak, replicas = _at_once(at, mine)
-        yield Use(
-            uid=uid,
-            allocated=allocated[uid],
-            peak_milli=peak,
-            stats=samples.of(owner),
-            memory=samples.memory(owner),
-            replicas=replicas,
-        )
+    told = zip(holds.owners, _at_once(at, holds), samples.stats(), samples.memory(), strict=True)
+    for uid, (peak, replicas), stats, memory in told:
+        yield Use(uid, allocated[uid], peak, stats, memory, replicas)
 
 
-def _by_owner(holds: Sequence[Hold]) -> Iterator[list[Hold]]:
-    """Holds that are ordered by owner."""
-    return (list(mine) for _, mine in groupby(holds, key=attrgetter("uid")))
+def _at_once(at: int, holds: Holds) -> Iterator[tuple[int, Replicas]]:
+    """How much each owner held at once at the most, and how many pods did."""
+    if not len(holds):
+        return
+    spans = np.stack([np.maximum(holds.from_at, at), np.minimum(holds.to_at, at + HOUR_MS)])
+    starts = np.searchsorted(holds.owner, np.arange(len(holds.owners) + 1))
+    firsts = starts[:-1]
+    alike = (np.minimum.reduceat(spans, firsts, axis=1) == np.maximum.reduceat(spans, firsts, axis=1)).all(axis=0)
+    others = np.diff(holds.pod, prepend=-1) != 0
+    others[firsts] = True
+    pods = np.add.reduceat(others, firsts, dtype=np.int64).tolist()
+    milli = np.add.reduceat(holds.gpu_milli, firsts).tolist()
+    for owner, (first, last) in enumerate(pairwise(starts.tolist())):
+        if alike[owner]:  # mostly all GPUs are held together
+            yield milli[owner], Replicas(float(pods[owner]), pods[owner], pods[owner])
+        else:
+            mine = slice(first, last)
+            yield _in_turn(holds.pod[mine].tolist(), holds.gpu_milli[mine].tolist(), spans[:, mine].T.tolist())
 
 
-def _at_once(at: int, holds: Sequence[Hold]) -> tuple[int, Replicas]:
-    """How much a workload held at once at the most, and how many pods did."""
-    end = at + HOUR_MS
-    spans = [(max(at, hold.from_at), min(end, hold.to_at)) for hold in holds]
-    if len(set(spans)) == 1:  # mostly all GPUs are held together
-        pods = len({hold.pod for hold in holds})
-        return sum(hold.gpu_milli for hold in holds), Replicas(float(pods), pods, pods)
-    of_pods: defaultdict[str, list[Stretch]] = defaultdict(list)
-    for hold, span in zip(holds, spans, strict=True):
-        of_pods[hold.pod].append(span)
-    replicas = Crowd((span, 1) for stretches in of_pods.values() for span in merged(stretches))
-    peak = Crowd((span, hold.gpu_milli) for hold, span in zip(holds, spans, strict=True)).highest
+def _in_turn(pods: Sequence[int], milli: Sequence[int], spans: Sequence[Sequence[int]]) -> tuple[int, Replicas]:
+    stretches: list[Stretch] = [(first, last) for first, last in spans]
+    of_pods: defaultdict[int, list[Stretch]] = defaultdict(list)
+    for pod, stretch in zip(pods, stretches, strict=True):
+        of_pods[pod].append(stretch)
+    replicas = Crowd((stretch, 1) for found in of_pods.values() for stretch in merged(found))
+    peak = Crowd(zip(stretches, milli, strict=True)).highest
     return peak, Replicas(replicas.average, replicas.highest, replicas.lowest)

@@ -1,6 +1,6 @@
 """The samples of an hour, gathered by workload: exact statistics over whole numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from stoker.domain.clock import HOUR_MS
 from stoker.domain.usage import MemoryStats, Stats
-from stoker.usage.facts import Hold, Measured
+from stoker.usage.facts import Holds, Measured
 
 AT_ONCE = 512
 """How many holds are gathered at a time: what they need stays in the processor's cache."""
@@ -28,15 +28,28 @@ class Samples:
         for first, last in pairwise(self._ends):
             values[first:last].sort()
 
-    def of(self, owner: int) -> Stats:
-        values = self._values[self._ends[owner] : self._ends[owner + 1]]
-        if not len(values):
-            return Stats()
-        p50, p95 = (_between(values[_places(len(values), share)], len(values), share) for share in SHARES)
-        return Stats(len(values), int(values.sum(dtype=np.int64)), int(values[0]), int(values[-1]), p50, p95)
+    def stats(self) -> Iterator[Stats]:
+        """Of each owner."""
+        firsts, counts = self._ends[:-1], np.diff(self._ends)
+        sums = np.concatenate([[0], np.cumsum(self._values, dtype=np.int64)])
+        totals = sums[self._ends[1:]] - sums[firsts]
+        edges = [self._at(firsts), self._at(self._ends[1:] - 1)]
+        percentiles = []
+        for share in SHARES:
+            below = ((counts - 1) * share).astype(np.int64)
+            low, high = self._at(firsts + below), self._at(firsts + np.minimum(below + 1, counts - 1))
+            percentiles.append(low + (high - low) * ((counts - 1) * share % 1))
+        columns = (each.tolist() for each in (counts, totals, *edges, *percentiles))
+        return (Stats(*row) if row[0] else Stats() for row in zip(*columns, strict=True))
 
-    def memory(self, owner: int) -> MemoryStats:
-        return MemoryStats(*(int(value) for value in self._memory[owner]))
+    def memory(self) -> Iterator[MemoryStats]:
+        return (MemoryStats(*row) for row in self._memory.tolist())
+
+    def _at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Values; any one where there is none."""
+        if not len(self._values):
+            return np.zeros(len(places), np.int64)
+        return self._values[np.clip(places, 0, len(self._values) - 1)].astype(np.int64)
 
     def of_all(self) -> Stats:
         """Every sample together; counted instead of sorted, as there are only so many values."""
@@ -55,21 +68,18 @@ class Samples:
         return Stats(samples, total, lowest, highest, p50, p95)
 
 
-def gather(measured: Measured, at: int, holds: Sequence[Hold], owners: Sequence[int], count: int) -> Samples:
-    """The samples of holds that are ordered by owner."""
+def gather(measured: Measured, at: int, holds: Holds) -> Samples:
+    """What was read of the GPUs while they were held."""
     inside = slice(*np.searchsorted(measured.ats, [at, at + HOUR_MS]))
     ats = measured.ats[inside]
     utilization, memory = measured.utilization[:, inside], measured.memory[:, inside]
-    counts = np.zeros(count, np.int64)
-    memories = np.zeros((count, 4), np.int64)
+    counts = np.zeros(len(holds.owners), np.int64)
+    memories = np.zeros((len(holds.owners), 4), np.int64)
     values = [np.zeros(0, np.int16)]
     for first in range(0, len(holds), AT_ONCE):
-        some = holds[first : first + AT_ONCE]
-        owner = np.array(owners[first : first + AT_ONCE], np.int64)
-        gpu = np.array([hold.gpu for hold in some], np.int64)
-        from_at = np.array([hold.from_at for hold in some], np.int64)[:, None]
-        to_at = np.array([hold.to_at for hold in some], np.int64)[:, None]
-        held = (ats >= from_at) & (ats < to_at)
+        some = slice(first, first + AT_ONCE)
+        owner, gpu = holds.owner[some], holds.gpu[some]
+        held = (ats >= holds.from_at[some, None]) & (ats < holds.to_at[some, None])
         readings = utilization[gpu]
         taken = held & (readings >= 0)
         np.add.at(counts, owner, taken.sum(axis=1))

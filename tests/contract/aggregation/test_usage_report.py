@@ -108,7 +108,7 @@ def _close(lab: UsageLab, cluster_id: str, at: int, entries: list[Entry]) -> Non
     use = HourUse(at, 8, sum(entry.amount for entry in entries), tuple(entries), uses, Stats())
 
     def change(transaction: Transaction) -> None:
-        payers = usage_facts.workloads(transaction, held).at(at + HOUR_MS)
+        payers = usage_facts.workloads(transaction, held).at(at + HOUR_MS, held)
         usage.need_close(transaction, cluster_id, [at])
         usage.put_hour(transaction, cluster_id, levels(use, payers, {}), entries, payers, at + HOUR_MS)
         [due] = usage.due(transaction, cluster_id, at + HOUR_MS)
