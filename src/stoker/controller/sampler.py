@@ -24,6 +24,8 @@ from stoker.domain.readings import GpuFault, Readings, Source
 from stoker.store import gpu_spans, holders, inventory_rows, live_views, node_faults, nodes, samples
 from stoker.store.base import Store, Transaction, has_room
 from stoker.store.holders import Holder
+from stoker.telemetry.idle_past import idle_past
+from stoker.telemetry.idleness import published
 from stoker.telemetry.view import LiveView
 
 KEPT_SECONDS = 300
@@ -55,7 +57,9 @@ class Sampler:
         self._clock = clock
         self._news = news
         self._period_ms = round(period_seconds * 1000)
-        self._view = LiveView(idle_percent / 100)
+        self._idle_up_to = idle_percent / 100
+        self._view = LiveView(self._idle_up_to)
+        self._recalled = False
         self._pods = PodUseKeeper(store, cluster_id)
         self._idle = IdleWatch(store, cluster_id, clock, self._period_ms, idle_percent)
         self._turn = asyncio.Lock()
@@ -156,6 +160,8 @@ class Sampler:
         taken = self._news.take()
         try:
             if taken.everything:
+                if not self._recalled:
+                    await self._recall()
                 found = await self._store.read(self._load)
                 await asyncio.to_thread(self._view.replace, *found)
             else:
@@ -168,12 +174,17 @@ class Sampler:
             self._news.everything()
             raise
 
+    async def _recall(self) -> None:
+        """Once, since when GPUs have been idle: as it was published last, else by the readings that were kept."""
+        before = await self._store.read(lambda tx: live_views.read(tx, self._cluster_id, Part.GPUS))
+        known, at = (published(live_views.decode_gpus(before.body)), before.at) if before else ([], 0)
+        if not known:
+            at = self._clock.now()
+            known = await self._store.read(lambda tx: idle_past(tx, self._cluster_id, self._idle_up_to, at))
+        self._view.idleness.restore(known, at)
+        self._recalled = True
+
     def _load(self, transaction: Transaction) -> tuple[list[Node], list[Holder]]:
-        if not self._view.idle_since and (before := live_views.read(transaction, self._cluster_id, Part.CONSUMERS)):
-            known = live_views.decode_consumers(before.body)
-            self._view.idle_since = {each.uid: each.idle_since for each in known if each.idle_since is not None}
-        if self._view.idleness.empty and (before := live_views.read(transaction, self._cluster_id, Part.GPUS)):
-            self._view.idleness.restore(live_views.decode_gpus(before.body), before.at)
         return nodes.of_cluster(transaction, self._cluster_id), holders.of_cluster(transaction, self._cluster_id)
 
     async def _mend(self, taken: Taken) -> None:

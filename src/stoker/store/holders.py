@@ -20,12 +20,29 @@ FROM allocation
 WHERE workload_uid IN (:keys)
   AND to_at IS NULL
 """
+HELD_SINCE = """
+SELECT allocation.node, allocation.device, workload.slug, allocation.from_at, workload.running_since
+FROM allocation
+JOIN workload ON workload.uid = allocation.workload_uid
+WHERE allocation.cluster_id = :cluster_id
+  AND allocation.to_at IS NULL
+  AND workload.running_since IS NOT NULL
+"""  # index allocation_open
 
 
 class HeldGpu(Struct, frozen=True, gc=False):
     node: str
     device: int
     gpu_milli: int
+
+
+class HeldSince(Struct, frozen=True, gc=False):
+    """A GPU, or a part of one, that a workload has held and could have used since a moment."""
+
+    node: str
+    device: int
+    slug: str
+    since: int
 
 
 class Holder(Struct, frozen=True):
@@ -59,6 +76,12 @@ def of_workloads(transaction: Transaction, cluster_id: str, uids: Collection[str
     gpus = by_keys(transaction, SOME_GPUS, uids)
     holding = held.keys() | {row[0] for row in gpus}
     return _joined(by_keys(transaction, SOME, holding, {"cluster_id": cluster_id}), held, gpus)
+
+
+def held_since(transaction: Transaction, cluster_id: str) -> list[HeldSince]:
+    """Every GPU of the cluster in the hands of each workload that runs on it."""
+    rows = transaction.all(HELD_SINCE, {"cluster_id": cluster_id})
+    return [HeldSince(node, device, slug, max(held, running)) for node, device, slug, held, running in rows]
 
 
 def _joined(rows: Iterable[Row], held: Mapping[str, Sequence[Pod]], allocated: Iterable[Row]) -> list[Holder]:

@@ -43,23 +43,13 @@ class Idleness:
         self._next = count()
         self._seen_at = 0
 
-    @property
-    def empty(self) -> bool:
-        return not self._restored and not self._since.any()
-
-    def restore(self, columns: GpuColumns, at: int) -> None:
-        """Go on from what was published at some time."""
-        self._seen_at = at
-        first = zip(range(len(columns.node)), columns.workload, columns.idle_since, strict=False)
-        others = ((place, slug, since) for place, slug, _, since in columns.shared)
-        self._restored = [
-            IdleGpu(columns.node[place], columns.device[place], slug, since)
-            for place, slug, since in chain(first, others)
-            if slug is not None and since is not None
-        ]
+    def restore(self, gpus: Sequence[IdleGpu], at: int) -> None:
+        """Go on from what was known at some time."""
+        self._restored, self._seen_at = list(gpus), at
 
     def look(self, scene: Scene) -> NDArray[np.int64]:
-        """Since when the GPU of each claim has been idle, now that this is seen."""
+        """Since when the GPU of each claim has been idle, now that this is seen; as far as it was, of those without a
+        reading."""
         if scene.layout.roster is not self._roster:
             self._move(scene.layout)
         used = scene.gauges.values[Metric.UTILIZATION]
@@ -76,7 +66,7 @@ class Idleness:
         still = (idle | np.isnan(used[claims.gpu])) & (before > 0)
         since = np.where(still, before, np.where(idle, scene.at, 0))
         self._keep(keys, since)
-        return np.where(idle, since, 0)
+        return since
 
     def _numbered(self, slugs: Sequence[str]) -> NDArray[np.int64]:
         known = self._numbers
@@ -112,6 +102,17 @@ class Idleness:
         for place in np.flatnonzero(self._since).tolist():
             gpu, number = divmod(int(self._keys[place]), HOLDERS)
             yield IdleGpu(names[nodes[gpu]], int(devices[gpu]), slugs[number], int(self._since[place]))
+
+
+def published(columns: GpuColumns) -> list[IdleGpu]:
+    """What was told of GPUs that are idle, in the hands of each who holds them."""
+    first = zip(range(len(columns.node)), columns.workload, columns.idle_since, strict=False)
+    others = ((place, slug, since) for place, slug, _, since in columns.shared)
+    return [
+        IdleGpu(columns.node[place], columns.device[place], slug, since)
+        for place, slug, since in chain(first, others)
+        if slug is not None and since is not None
+    ]
 
 
 def first_claims(scene: Scene) -> NDArray[np.int64]:

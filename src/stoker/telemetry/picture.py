@@ -108,15 +108,17 @@ def consumers(scene: Scene, idle_since: Mapping[str, int]) -> list[Consumer]:
     return sorted(found, key=lambda consumer: (-consumer.gpu_milli, consumer.uid))
 
 
-def idle_since(scene: Scene, before: Mapping[str, int], idle_up_to: float) -> dict[str, int]:
-    """Since when every GPU of a workload has been used no more than this; one without a reading says nothing."""
+def idle_since(scene: Scene, claimed: NDArray[np.int64], idle_up_to: float) -> dict[str, int]:
+    """Since when every GPU of a workload has been used no more than this: since the last of its claims has been. One
+    without a reading says nothing, and nothing is said of a workload without any."""
     claims = scene.claims
     size = len(claims.holders)
     used = scene.gauges.values[Metric.UTILIZATION][claims.gpu]
-    measured = _counts(claims.holder, used, size) > 0
-    busy = np.bincount(claims.holder[used > idle_up_to], minlength=size) > 0
-    idle = (claims.holders[place].uid for place in np.flatnonzero(measured & ~busy).tolist())
-    return {uid: before.get(uid, scene.at) for uid in idle}
+    since = np.zeros(size, np.int64)
+    np.maximum.at(since, claims.holder, claimed)
+    since[_counts(claims.holder, used, size) == 0] = 0
+    since[claims.holder[used > idle_up_to]] = 0
+    return {claims.holders[place].uid: int(since[place]) for place in np.flatnonzero(since).tolist()}
 
 
 def held_unused(scene: Scene, idle_since: NDArray[np.int64], before: int) -> dict[str, int]:

@@ -2,9 +2,11 @@
 
 from collections.abc import Collection, Iterable, Mapping
 
+import numpy as np
+
 from stoker.domain.live import Part, SourceState
 from stoker.domain.node import Node
-from stoker.domain.readings import Readings
+from stoker.domain.readings import Metric, Readings
 from stoker.store import live_views
 from stoker.store.holders import Holder
 from stoker.store.samples import Chunk
@@ -32,7 +34,6 @@ class LiveView:
         self._roster = roster.encode(self._layout.roster)
         self._sheet = GpuSheet()
         self.idleness = Idleness(idle_up_to)
-        self.idle_since: Mapping[str, int] = {}
         self.unused_milli: Mapping[str, int] = {}
         """Milli-GPUs by workload that nobody has used for long."""
 
@@ -78,12 +79,14 @@ class LiveView:
     def parts(self, at: int, source: SourceState) -> dict[Part, bytes]:
         """Everything that is published."""
         scene = self._scene(at)
-        self.idle_since = picture.idle_since(scene, self.idle_since, self._idle_up_to)
-        idle_since = self.idleness.look(scene)
+        claimed = self.idleness.look(scene)
+        read = ~np.isnan(scene.gauges.values[Metric.UTILIZATION][scene.claims.gpu])
+        idle_since = np.where(read, claimed, 0)
         self.unused_milli = picture.held_unused(scene, idle_since, at - LONG_IDLE_MS)
+        of_workloads = picture.idle_since(scene, claimed, self._idle_up_to)
         return {
             Part.OVERVIEW: live_views.encode(picture.overview(scene, source)),
-            Part.CONSUMERS: live_views.encode(picture.consumers(scene, self.idle_since)),
+            Part.CONSUMERS: live_views.encode(picture.consumers(scene, of_workloads)),
             Part.NODES: live_views.encode(picture.nodes(scene)),
             Part.GPUS: self._sheet.encode(scene, idle_since),
         }

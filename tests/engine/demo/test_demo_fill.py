@@ -20,6 +20,7 @@ from stoker.server.demo import fill
 from stoker.server.demo.open import Demo, open_demo
 from stoker.store import log_chunks, samples, snapshots, training, workload_list, workloads
 from stoker.store.base import Change, Store, T, Transaction
+from stoker.telemetry.idle_past import idle_past
 from stoker.telemetry.stored import StoredSeries
 
 HOUR = 3_600_000
@@ -150,6 +151,14 @@ def test_readings_follow_the_allocations(bench: Bench) -> None:
         lines = bench.run(series.gpus(demo.world.cluster.id, [holding], [Metric.MEMORY_USED], span))
         points = lines[Metric.MEMORY_USED][0].points
         assert len(points) >= (to - since) // 300_000 - 2
+
+
+def test_the_past_says_for_how_long_gpus_have_been_idle(bench: Bench) -> None:
+    demo = bench.open(demo_gpus=256, seed=1)
+    idle = bench.run(bench.store.read(lambda tx: idle_past(tx, demo.world.cluster.id, 0.01, BEGIN)))
+    assert min(each.since for each in idle) < BEGIN - HOUR
+    [(earliest,)] = bench.rows("SELECT MIN(running_since) FROM workload WHERE ended_at IS NULL")
+    assert min(each.since for each in idle) >= earliest
 
 
 def test_training_of_the_past_has_its_points(bench: Bench) -> None:

@@ -210,7 +210,6 @@ def test_a_picture_that_was_mended_is_the_one_that_would_have_been_made(before: 
     uids = {holder.uid for holder in (*before.holders, *after.holders)}
     view.change(after.nodes, uids, after.holders)
     view.read(after.readings)
-    view.idle_since = {}
     mended, made = shown(view), painted(World(nodes, after.holders, after.readings))
     either = {name: getattr(mended.gpus, name) for name in ("workload", "idle_since", "shared")}
     made.gpus = structs.replace(made.gpus, **either)  # of several holders any may be the first

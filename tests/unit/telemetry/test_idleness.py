@@ -11,7 +11,7 @@ from stoker.domain.readings import Readings, no_gpus
 from stoker.domain.workload import Phase
 from stoker.store import live_views
 from stoker.store.holders import HeldGpu, Holder
-from stoker.telemetry.idleness import UNSEEN_MS
+from stoker.telemetry.idleness import UNSEEN_MS, published
 from stoker.telemetry.view import LiveView
 
 SOURCE = SourceState("simulated", 1, stale=False)
@@ -110,9 +110,9 @@ def test_gpus_that_stay_keep_it_when_others_come_and_go() -> None:
 def test_a_start_goes_on_from_what_was_published() -> None:
     before = Watch()
     before.seen(10, 0.0, 0.0, 0.0)
-    published = before.columns(20)
+    shown = before.columns(20)
     view = LiveView(0.01)
-    view.idleness.restore(published, 20)
+    view.idleness.restore(published(shown), 20)
     after = Watch(holder("a", 0), holder("b", 1), view=view)
     assert after.columns(30).idle_since == [None, None, None]  # nothing is read yet
     assert after.seen(40, 0.0, 0.0, 0.0) == [10, 40, None]
@@ -122,7 +122,7 @@ def test_a_start_after_a_long_time_begins_anew() -> None:
     before = Watch()
     before.seen(10, 0.0, 0.0, 0.0)
     view = LiveView(0.01)
-    view.idleness.restore(before.columns(20), 20)
+    view.idleness.restore(published(before.columns(20)), 20)
     late = 21 + UNSEEN_MS
     assert Watch(view=view).seen(late, 0.0, 0.0, 0.0) == [late, late, None]
 
@@ -136,7 +136,7 @@ def test_a_gpu_that_two_share_is_idle_in_the_hands_of_each_by_itself() -> None:
     shown = watch.columns(20)
     assert (shown.workload[0], shown.idle_since[0], shown.shared) == ("a", 10, [(0, "b", 500, 20)])
     view = LiveView(0.01)
-    view.idleness.restore(shown, 20)
+    view.idleness.restore(published(shown), 20)
     after = Watch(one, other, view=view)
     assert (after.seen(30, 0.0, 0.0, 0.0)[0], after.columns(30).shared) == (10, [(0, "b", 500, 20)])
     after.view.change([], ["uid-a"], [])
