@@ -86,45 +86,6 @@ class Idle(ControllerLab):
             await asyncio.sleep(0.01)
 
 
-def keep(self, ats: list[int], used: Mapping[Gpu, Use]) -> None:
-        """Readings at these moments: hours that are over in segments, the last one tick by tick."""
-        await self.store.write(lambda tx: keep(tx, ats, used))
-
-    async def past(self, now: int) -> dict[Gpu, int]:
-        found = await self.read(lambda tx: idle_past(tx, CLUSTER, 0.01, now))
-        return {(each.node, each.device): each.since for each in found}
-
-    @contextlib.asynccontextmanager
-    async def sampled(self, source: Told) -> AsyncGenerator[None]:
-        """A server that has just begun to read."""
-        self.news.everything()
-        task = asyncio.create_task(
-            Sampler(self.store, source, CLUSTER, self.clock, self.news, PERIOD_SECONDS).run(),
-        )
-        try:
-            async with asyncio.timeout(PATIENCE):
-                yield
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-    async def shown(self) -> tuple[set[int | None], int | None]:
-        """Since when each of the GPUs is idle, and the workload."""
-        gpus, consumers = [
-            await self.read(lambda tx, part=part: live_views.read(tx, CLUSTER, part))
-            for part in (Part.GPUS, Part.CONSUMERS)
-        ]
-        if gpus is None or consumers is None:
-            return {None}, None
-        found = live_views.decode_consumers(consumers.body)
-        return set(live_views.decode_gpus(gpus.body).idle_since), found[0].idle_since if found else None
-
-    async def shown_idle(self) -> tuple[set[int | None], int]:
-        while (shown := await self.shown())[1] is None:
-            await asyncio.sleep(0.01)
-        return shown[0], shown[1]
-
-
 def keep(transaction: Transaction, ats: list[int], used: Mapping[Gpu, Use]) -> None:
     of = roster.roster_of(nodes.of_cluster(transaction, CLUSTER))
     number = samples.roster_for(transaction, CLUSTER, roster.encode(of), of.gpus, 0)
