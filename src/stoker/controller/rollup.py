@@ -15,6 +15,7 @@ from stoker.domain.clock import HOUR_MS, Clock, rfc3339
 from stoker.domain.usage import HourUse, Levels, Payer
 from stoker.store import gpu_spans, usage, usage_facts, workspaces
 from stoker.store.base import Store, Transaction
+from stoker.store.gpu_spans import Span
 from stoker.store.usage import DueHour
 from stoker.usage.facts import Hour, Measured, reaches
 from stoker.usage.hour import close
@@ -49,8 +50,8 @@ class Rollup:
 
     async def run(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
             await self.catch_up()
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def catch_up(self) -> int:
         """Close everything that is due; says how many hours."""
@@ -104,12 +105,10 @@ class Rollup:
             if each.quota.gpu_milli is not None
         }
         found = []
-        fleet = Fleet((), ())
+        fleet = Fleet(spans, held)
         for hour in hours:
-            mine = [span for span in spans if span.from_at < hour.hour_at + HOUR_MS and span.to_at > hour.hour_at]
-            if mine != fleet.spans:
-                fleet = Fleet(mine, held)
-            use = close(self._hour(transaction, hour.hour_at, fleet))
+            there = Fleet(_within(spans, hour.hour_at), held) if fleet.changes else fleet
+            use = close(self._hour(transaction, hour.hour_at, there))
             payers = whose.at(hour.hour_at + HOUR_MS, {each.uid for each in use.uses})
             found.append(_Closed(hour, use, levels(use, payers, quotas), payers))
         return found
@@ -126,6 +125,10 @@ class Rollup:
         for hour in hours:
             usage.put_hour(transaction, self._cluster_id, hour.levels, hour.use.entries, hour.payers, now)
             usage.closed(transaction, self._cluster_id, hour.hour, now)
+
+
+def _within(spans: Sequence[Span], at: int) -> list[Span]:
+    return [span for span in spans if span.from_at < at + HOUR_MS and span.to_at > at]
 
 
 def _together(closed: Sequence[_Closed]) -> Iterator[list[_Closed]]:
