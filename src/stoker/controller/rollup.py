@@ -23,7 +23,7 @@ from stoker.usage.levels import levels
 
 LATE_MS = 45_000
 """How long after its end an hour is closed: the last readings and the ends of pods are in by then."""
-AT_ONCE = 24
+AT_ONCE = 96
 """Hours that are looked up together when many are due."""
 FOLDED = 12
 """Hours that are read together."""

@@ -22,6 +22,7 @@ from stoker.domain.errors import ErrorCode, StokerError
 from stoker.store.base import NO_PARAMS, Change, Params, Row, T
 from stoker.store.disk import Disk
 from stoker.store.migrate import migrate
+from stoker.store.sqlite_rows import in_steps
 
 FILE = "stoker.db"
 READERS = 4
@@ -69,7 +70,9 @@ class SqliteTransaction:
         return self._execute(sql, params).rowcount
 
     def many(self, sql: str, rows: Sequence[Params]) -> int:
-        return self._executemany(sql, rows).rowcount if rows else 0
+        steps, left = in_steps(sql, rows)
+        done = sum(self._execute(step.sql, step.values).rowcount for step in steps)
+        return done + (self._executemany(sql, left).rowcount if left else 0)
 
     def script(self, sql: str) -> None:
         """Several statements without parameters, inside the transaction that is open."""
