@@ -23,7 +23,7 @@ from stoker.domain.workload import Phase
 from stoker.engines.base import Changes, Engine, Everything, Observation
 from stoker.engines.failpoints import failpoint
 from stoker.store import changes, workloads
-from stoker.store.base import Store, Transaction
+from stoker.store.base import Store, Transaction, writing
 from stoker.store.changes import ChangeRow
 from stoker.store.signal import Signal
 
@@ -119,7 +119,8 @@ class ClusterController:
     async def _record_part(self, part: Changes, now: int) -> list[Settled]:
         """One thing that cannot be written down keeps no other from it."""
         try:
-            return await self._store.write(lambda tx: self._record_and_settle(tx, part, now))
+            write = writing(self._store, len(part.pods) + len(part.gone) + len(part.nodes))
+            return await write(lambda tx: self._record_and_settle(tx, part, now))
         except StokerError:
             raise
         except Exception:

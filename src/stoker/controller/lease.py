@@ -43,6 +43,9 @@ class LeasedStore:
     async def write(self, change: Change[T]) -> T:
         return await self._store.write(self._guarded(change))
 
+    async def poke(self, change: Change[T]) -> T:
+        return await self._store.poke(self._guarded(change))
+
     async def read(self, query: Change[T]) -> T:
         return await self._store.read(self._guarded(query))
 

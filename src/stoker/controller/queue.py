@@ -24,7 +24,7 @@ from stoker.engines.failpoints import failpoint
 from stoker.scheduler import Change, Plan, Planner
 from stoker.scheduler.view import View
 from stoker.store import workloads
-from stoker.store.base import Store, Transaction
+from stoker.store.base import Store, Transaction, writing
 from stoker.store.under_way import NEVER_READ, read_all, read_moved
 
 AGAIN_MS = 200
@@ -84,7 +84,9 @@ class QueueLoop:
         begun: Mapping[str, State] = {}
         touched: list[str] = []
         if made.placements or made.preemptions or made.failures or reasons:
-            begun, touched = await self._store.write(lambda tx: self._write(tx, view, made, reasons, now))
+            pods = sum(len(each.nodes) for each in made.placements)
+            write = writing(self._store, pods + len(made.preemptions) + len(made.failures) + len(reasons))
+            begun, touched = await write(lambda tx: self._write(tx, view, made, reasons, now))
         self._waits.said(view, reasons)
         if begun or touched:
             failpoint("controller.dispatched")

@@ -27,7 +27,7 @@ from stoker.domain.workload import Pod, Workload
 from stoker.engines.base import FOR_GOOD, Engine
 from stoker.engines.failpoints import failpoint
 from stoker.store import nodes, pods, workloads
-from stoker.store.base import Store, Transaction
+from stoker.store.base import Store, Transaction, writing
 from stoker.store.nodes import NOTHING_KNOWN, Known
 
 WORKERS = 16
@@ -148,7 +148,8 @@ class Reconciler:
             else:
                 settled.append(Settled(state, False, step))
         if unsettled:
-            settled += await self._store.write(
+            pods = sum(len(state.pods) for state in states)
+            settled += await writing(self._store, pods)(
                 lambda tx: settle(tx, read_states(tx, self._cluster_id, unsettled), self.had, now)
             )
             self._moved(unsettled)

@@ -92,7 +92,7 @@ class Workloads:
             return workload
 
         self._context.store.check_room()
-        made = await self._context.store.write(only_once(self._context, actor, once, Workload, change))
+        made = await self._context.store.poke(only_once(self._context, actor, once, Workload, change))
         self._context.signal.notify()
         return made
 

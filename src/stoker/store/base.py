@@ -4,7 +4,7 @@ A write is a function over a transaction. It holds nothing but SQL, because it s
 others on SQLite and may be run again on PostgreSQL. When `write` returns, the change is on disk.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from stoker.domain.errors import StokerError
@@ -51,6 +51,10 @@ class Store(Protocol):
         """Run the change in a transaction of its own; returns once it is durable."""
         ...
 
+    async def poke(self, change: Change[T]) -> T:
+        """The same for a change of a few rows, without leaving the caller's thread where possible."""
+        ...
+
     async def read(self, query: Change[T]) -> T:
         """Run a query of any length over one consistent view."""
         ...
@@ -65,6 +69,15 @@ class Store(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+FEW = 32
+"""So many pods are a change of a few rows."""
+
+
+def writing(store: Store, pods: int) -> Callable[[Change[T]], Awaitable[T]]:
+    """How a change of so many pods is written."""
+    return store.poke if pods <= FEW else store.write
 
 
 def has_room(store: Store) -> bool:

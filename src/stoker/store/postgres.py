@@ -74,6 +74,9 @@ class PostgresStore:
     async def write(self, change: Change[T]) -> T:
         return await self._writers.run(self._write, change)
 
+    async def poke(self, change: Change[T]) -> T:
+        return await self.write(change)
+
     async def read(self, query: Change[T]) -> T:
         return await self._readers.run(self._read, query)
 

@@ -2,6 +2,10 @@
 
 All writes that wait while a commit is under way share the next one; each has a savepoint, so one that
 fails takes nothing with it. A write is answered after the commit that carries it is on disk.
+
+A thread that shares the interpreter with a busy event loop waits for its turn at every step of every statement. So what
+is short is read and written on the event loop itself, which leaves only the commit to a thread; whoever has `_turn`
+writes. What cannot be written there is handed to the writer, who knows what to do about it.
 """
 
 import asyncio
@@ -13,7 +17,8 @@ import queue
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -28,6 +33,8 @@ FILE = "stoker.db"
 READERS = 4
 BATCH = 256
 BATCH_SECONDS = 0.02
+POKE_SECONDS = 0.005
+"""For how long the event loop writes at a time, before it goes on while that is committed."""
 BUSY_MS = 10_000
 CACHE_KIB = 64 * 1024
 CHECKPOINT_PAGES = 4_000
@@ -193,6 +200,9 @@ class SqliteStore:
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="store-read")
         self._reading: list[sqlite3.Connection] = []
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._pokes: deque[_Job] = deque()
+        self._turn = threading.Lock()
+        self._committer = ThreadPoolExecutor(1, thread_name_prefix="store-commit")
         self._writer = threading.Thread(target=self._write_forever, name="store-write", daemon=True)
         self._writer.start()
 
@@ -213,6 +223,13 @@ class SqliteStore:
         self._jobs.put(job)
         return await job.future
 
+    async def poke(self, change: Change[T]) -> T:
+        self._refuse_when_closed()
+        job = _Job(change, asyncio.get_running_loop())
+        self._pokes.append(job)
+        job.loop.call_soon(self._poke)
+        return await job.future
+
     async def read(self, query: Change[T]) -> T:
         self._refuse_when_closed()
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, query)
@@ -226,8 +243,11 @@ class SqliteStore:
         if self._closed:
             return
         self._closed = True
+        self._hand_over(self._pokes)
+        self._pokes.clear()
         self._jobs.put(None)
         loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, self._committer.shutdown)
         await loop.run_in_executor(None, self._writer.join)
         await loop.run_in_executor(None, self._readers.shutdown)
         for connection in (*self._reading, self._peeking, self._writing):
@@ -264,16 +284,63 @@ class SqliteStore:
         stopping = False
         while not stopping and (job := self._jobs.get()) is not None:
             batch = [job]
-            error = self._try(batch)
-            if error is not None and is_full(error) and self._disk.release(self._log):
-                log.warning("the disk of %s is full: its reserve was given up", self.path.parent)
+            with self._turn:
                 error = self._try(batch)
-            if error is not None:
-                for lost in batch:
-                    lost.error = unwritable(error, self.path)
-            else:
-                self._disk.hold()
+                if error is not None and is_full(error) and self._disk.release(self._log):
+                    log.warning("the disk of %s is full: its reserve was given up", self.path.parent)
+                    error = self._try(batch)
+                if error is not None:
+                    for lost in batch:
+                        lost.error = unwritable(error, self.path)
+                else:
+                    self._disk.hold()
             stopping = self._deliver(batch)
+            self._wake()
+
+    def _poke(self) -> None:
+        """On the event loop: write what is short, unless somebody else writes; they call again when they are done."""
+        if not self._pokes or not self._turn.acquire(blocking=False):
+            return
+        transaction = SqliteTransaction(self._writing)
+        batch: list[_Job] = []
+        try:
+            self._writing.execute("BEGIN IMMEDIATE")
+            until = time.monotonic() + POKE_SECONDS
+            while self._pokes and len(batch) < BATCH and (not batch or time.monotonic() < until):
+                batch.append(self._pokes.popleft())
+                self._run(batch[-1], transaction)
+        except sqlite3.Error:
+            self._give_up(batch or [self._pokes.popleft()])
+        else:
+            self._committer.submit(self._finish, batch)
+
+    def _finish(self, batch: list[_Job]) -> None:
+        """Beside the event loop: commit what it wrote."""
+        try:
+            self._writing.execute("COMMIT")
+        except sqlite3.Error:
+            self._give_up(batch)
+            return
+        self._disk.hold()
+        self._turn.release()
+        self._deliver(batch)
+        self._wake()
+
+    def _give_up(self, batch: list[_Job]) -> None:
+        with contextlib.suppress(sqlite3.Error):
+            self._writing.execute("ROLLBACK")
+        self._turn.release()
+        self._hand_over(batch)
+        self._wake()
+
+    def _hand_over(self, batch: Iterable[_Job]) -> None:
+        for job in batch:
+            self._jobs.put(job)
+
+    def _wake(self) -> None:
+        """Whoever has written lets the event loop write what came meanwhile."""
+        with contextlib.suppress(IndexError, RuntimeError):  # there is nothing, or nobody who could
+            self._pokes[0].loop.call_soon_threadsafe(self._poke)
 
     def _try(self, batch: list[_Job]) -> sqlite3.Error | None:
         """Commit these, or undo all of them; what was in the way."""

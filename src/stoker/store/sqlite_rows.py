@@ -59,16 +59,16 @@ def _of(sql: str, size: int) -> str:
 
 @functools.cache
 def _insert(sql: str) -> Insert | None:
-    """None if it is not an insert of one row, or needs a row outside of its values."""
+    """None if it is not an insert of one row, takes parameters elsewhere, or has texts that might look like some."""
     found = INSERT.match(sql)
     if found is None:
         return None
     end = _closing(sql, found.end())
-    names = PARAM.findall(sql[found.end() : end])
-    tail = sql[end:]
-    if len(names) < 2 or PARAM.search(tail) or PARAM.search(found[0]) or "RETURNING" in tail:
+    row, tail = sql[found.end() : end], sql[end:]
+    names = PARAM.findall(row)
+    if len(names) < 2 or "'" in row or PARAM.search(tail) or PARAM.search(found[0]) or "RETURNING" in tail:
         return None
-    return Insert(found[0], PARAM.sub("?", sql[found.end() : end]), tail, itemgetter(*names))
+    return Insert(found[0], PARAM.sub("?", row), tail, itemgetter(*names))
 
 
 def _closing(sql: str, start: int) -> int:

@@ -93,6 +93,7 @@ class Breaking:
     def __init__(self, store: Store, writes: int) -> None:
         self._store = store
         self._left = writes
+        self.poke = self.write
         self.name = store.name
         self.read = store.read
         self.peek = store.peek

@@ -43,6 +43,7 @@ class Dying:
     def __init__(self, store: Store, writes: int) -> None:
         self._store = store
         self._left = writes
+        self.poke = self.write
         self.check_room = store.check_room
         self.read = store.read
         self.peek = store.peek

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sqlite3
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -33,7 +34,7 @@ def test_a_full_disk_fails_the_write_and_nothing_else(disk: Disk, loop_run: Loop
         await store.write(put("before"))
         disk.fill()
         for answer in await asyncio.gather(
-            *[store.write(put(f"lost{n}", 300_000)) for n in range(3)], return_exceptions=True
+            *[(store.write, store.poke)[n % 2](put(f"lost{n}", 300_000)) for n in range(4)], return_exceptions=True
         ):
             assert isinstance(answer, StokerError)
             assert answer.code is ErrorCode.BACKEND_DOWN
@@ -41,13 +42,54 @@ def test_a_full_disk_fails_the_write_and_nothing_else(disk: Disk, loop_run: Loop
             assert "df" in answer.hint
         assert await store.read(names) == await store.peek(names) == ["before"]
         disk.free()
-        await store.write(put("after", 300_000))
+        await store.poke(put("after", 300_000))
         assert await store.read(names) == ["after", "before"]
         await store.close()
         again = SqliteStore(disk.folder)
         assert await again.peek(names) == ["after", "before"]
         assert await again.peek(lambda transaction: transaction.all("PRAGMA integrity_check")) == [("ok",)]
         await again.close()
+
+    loop_run(main())
+
+
+def test_what_was_taken_on_before_the_end_is_written(tmp_path: Path, loop_run: LoopRun) -> None:
+    async def main() -> None:
+        store = SqliteStore(tmp_path)
+        some = [asyncio.ensure_future((store.write, store.poke)[n % 2](put(f"{n:02}"))) for n in range(40)]
+        await asyncio.sleep(0)
+        await store.close()
+        assert await asyncio.wait_for(asyncio.gather(*some), WAIT) == [1] * 40
+        for write in (store.write, store.poke):
+            with pytest.raises(StokerError, match="its database is closed"):
+                await write(put("late"))
+        again = SqliteStore(tmp_path)
+        assert await again.peek(names) == [f"{n:02}" for n in range(40)]
+        await again.close()
+
+    loop_run(main())
+
+
+def test_short_writes_wait_for_a_long_one_and_go_on_after_it(tmp_path: Path, loop_run: LoopRun) -> None:
+    started, go = threading.Event(), threading.Event()
+
+    def long(transaction: Transaction) -> int:
+        started.set()
+        assert go.wait(WAIT)
+        return put("long")(transaction)
+
+    async def main() -> None:
+        store = SqliteStore(tmp_path)
+        first = asyncio.ensure_future(store.write(long))
+        while not started.is_set():
+            await asyncio.sleep(0.001)
+        short = [asyncio.ensure_future(store.poke(put(f"short{n}"))) for n in range(5)]
+        await asyncio.sleep(0.05)
+        assert not any(each.done() for each in short), "and the event loop goes on meanwhile"
+        go.set()
+        await asyncio.wait_for(asyncio.gather(first, *short), WAIT)
+        assert len(await store.peek(names)) == 6
+        await store.close()
 
     loop_run(main())
 
