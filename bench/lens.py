@@ -5,6 +5,8 @@ The machine is shared, so what counts is the ratio: both are asked in turns over
 
 import asyncio
 import contextlib
+import itertools
+import sqlite3
 import statistics
 import sys
 import tempfile
@@ -14,6 +16,7 @@ from pathlib import Path
 
 import psutil
 
+from bench.runai import COUNT
 from bench.start import judged
 from bench.workloads import Connection, Server
 
@@ -26,6 +29,8 @@ LOOK_SECONDS = 16.0
 SETTLE_SECONDS = 400.0
 SMALL = ("--demo", "--demo-days", "5")
 LARGE = ("--demo", "--demo-days", "1", "--demo-gpus", "100000")
+LARGE_WORKLOADS = 100_000
+RENAMED = "UPDATE over SET uid = SUBSTR(uid, 1, 28) || :copy || SUBSTR(uid, 32), slug = slug || '-' || :copy"
 LEAST = {"overview": 0.3, "consumers": 0.3, "gpuHeatmap": 0.3, "workloadMetadata": 0.3}
 LEAST |= {"workloads": 0.25, "detail": 0.25, "hierarchy": 0.25}
 MOST_MS = {"metrics": 30.0, "trainingPerformance": 30.0, "metrics, closed hours": 100.0}
@@ -43,18 +48,38 @@ def small() -> Iterator[str]:
 
 
 def large() -> Iterator[str]:
-    """the same on 100,000 GPUs"""
-    yield from _measured(LARGE)
+    """the same on 100,000 GPUs and with 100,000 workloads"""
+    yield from _measured(LARGE, LARGE_WORKLOADS)
 
 
-def _measured(options: tuple[str, ...]) -> Iterator[str]:
-    with (
-        tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder,
-        contextlib.closing(BareServer(Path(folder), *options)) as server,
-    ):
-        yield _settled(server)
-        yield from asyncio.run(_all(server))
-        yield f"memory of the server: {server.megabytes:.0f} MB"
+def _measured(options: tuple[str, ...], workloads: int = 0) -> Iterator[str]:
+    with tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder:
+        if workloads:
+            with contextlib.closing(BareServer(Path(folder), *options)) as server:
+                yield _settled(server)
+            yield f"{_crowded(Path(folder) / 'stoker.db', workloads):,} workloads, those that have ended several times"
+        with contextlib.closing(BareServer(Path(folder), *options)) as server:
+            yield _settled(server)
+            yield from asyncio.run(_all(server))
+            yield f"memory of the server: {server.megabytes:.0f} MB"
+
+
+def _crowded(path: Path, wanted: int) -> int:
+    """Write workloads that have ended down again, under other names, until there are so many."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("BEGIN")
+        connection.execute("CREATE TEMPORARY TABLE over AS SELECT * FROM workload WHERE ended_at IS NOT NULL")
+        there = connection.execute("SELECT COUNT(*) FROM workload").fetchone()[0]
+        for number in itertools.count(100):
+            if there >= wanted:
+                break
+            connection.execute(RENAMED, {"copy": str(number)})
+            there += connection.execute("INSERT INTO workload SELECT * FROM over").rowcount
+        connection.execute("DELETE FROM workload_count")
+        connection.execute(COUNT)
+        connection.execute("COMMIT")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return there
 
 
 def _settled(server: Server) -> str:
