@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shutil
+import signal
 import tempfile
 import time
 from collections.abc import Coroutine, Iterator
@@ -18,6 +19,8 @@ from stoker.store.base import Store
 T = TypeVar("T")
 
 pytest_plugins = ["tests.postgres"]
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what is started in the background ignores it from birth
 
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("dev", deadline=None)
