@@ -91,8 +91,10 @@ class Workloads:
             record(self._context, transaction, actor, Action.WORKLOAD_CREATE, workload.slug)
             return workload
 
-        self._context.store.check_room()
-        made = await self._context.store.poke(only_once(self._context, actor, once, Workload, change))
+        store = self._context.store
+        store.check_room()
+        write = store.poke if self._capacities.quick else store.write
+        made = await write(only_once(self._context, actor, once, Workload, change))
         self._context.signal.notify()
         return made
 
