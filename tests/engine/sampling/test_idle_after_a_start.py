@@ -69,10 +69,8 @@ class Idle(ControllerLab):
 
     async def shown(self) -> tuple[set[int | None], int | None]:
         """Since when each of the GPUs is idle, and the workload."""
-        gpus, consumers = [
-            await self.read(lambda tx, part=part: live_views.read(tx, CLUSTER, part))
-            for part in (Part.GPUS, Part.CONSUMERS)
-        ]
+        parts = (Part.GPUS, Part.CONSUMERS)
+        gpus, consumers = await self.read(lambda tx: [live_views.read(tx, CLUSTER, part) for part in parts])
         if gpus is None or consumers is None:
             return {None}, None
         found = live_views.decode_consumers(consumers.body)
