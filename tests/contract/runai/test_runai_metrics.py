@@ -87,7 +87,7 @@ def test_what_pods_take_of_their_nodes_is_added_up(any_lab: RunaiLab) -> None:
     first, second = any_lab.pods(ref)
     for second_of, milli in ((15, 500), (30, 1500), (90, 250)):
         any_lab.measure(first.uid, begun + second_of * 1000, cpu_milli=milli, memory_bytes=2**30)
-    any_lab.measure(second.uid, begun + 15_000, cpu_milli=2000, memory_bytes=2**20)
+    any_lab.measure(second.uid, begun + 20_000, cpu_milli=2000, memory_bytes=2**20)
     kinds = "CPU_USAGE_CORES,CPU_MEMORY_USAGE_BYTES"
     answer = metrics(any_lab, ref, kinds, begun, begun + 2 * MINUTE, numberOfSamples=2)
     assert values(answer, "CPU_USAGE_CORES") == ["3", "0.25"]
