@@ -1,7 +1,7 @@
 """Workloads of the whole fleet, and the GPUs they hold or held last."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection
 
 from stoker.domain.inventory import Field, Operator
 from stoker.domain.listing import Listing, Window
@@ -47,19 +47,33 @@ ORDER BY kind
 """
 # A pod that takes the place of another holds the same GPU as it: a GPU counts once. Of what has ended, the newest pod
 # of each rank counts.
-GPUS = """
+TOGETHER = """
 SELECT workload_uid, model, SUM(milli)
 FROM (
     SELECT allocation.workload_uid, allocation.node, allocation.device, allocation.model,
         MAX(allocation.gpu_milli) AS milli
+    {held}
+    GROUP BY allocation.workload_uid, allocation.node, allocation.device, allocation.model
+) AS held
+GROUP BY workload_uid, model
+ORDER BY workload_uid, model
+"""
+HELD_NOW = TOGETHER.format(
+    held="""
+    FROM allocation
+    WHERE allocation.workload_uid IN (:keys)
+      AND allocation.to_at IS NULL
+    """
+)
+HELD_LAST = TOGETHER.format(
+    held="""
     FROM workload
     JOIN allocation ON allocation.workload_uid = workload.uid
     JOIN pod ON pod.uid = allocation.pod_uid
-    WHERE workload.uid IN ({uids})
+    WHERE workload.uid IN (:keys)
       AND (
           allocation.to_at IS NULL
-          OR workload.ended_at IS NOT NULL
-          AND pod.attempt = workload.attempt
+          OR pod.attempt = workload.attempt
           AND pod.rank < workload.replicas
           AND NOT EXISTS (
               SELECT 1
@@ -70,11 +84,8 @@ FROM (
                 AND newer.created_at > pod.created_at
           )
       )
-    GROUP BY allocation.workload_uid, allocation.node, allocation.device, allocation.model
-) AS held
-GROUP BY workload_uid, model
-ORDER BY workload_uid, model
-"""
+    """
+)
 HOLDINGS = """
 SELECT node, device, from_at, to_at
 FROM allocation
@@ -100,19 +111,19 @@ def browse(transaction: Transaction, query: WatchedQuery, cluster_id: str, windo
     found = {row[0]: row for row in by_keys(transaction, BY_UIDS, uids)}
     rows = [found[uid] for uid in uids]
     # Only what asked for GPUs and was placed once can hold any.
-    gpus = held_gpus(transaction, [row[0] for row in rows if row[10] and row[6]])
+    placed = [row for row in rows if row[10] and row[6]]
+    over = {row[0] for row in placed if row[9] is not None}
+    gpus = held_gpus(transaction, [row[0] for row in placed if row[0] not in over], over)
     engines = _engines(transaction)
     return Listing([_built(row, engines, gpus.get(row[0], {})) for row in rows], count(transaction, asked))
 
 
-def held_gpus(transaction: Transaction, uids: Sequence[str]) -> dict[str, dict[str, int]]:
-    """Milli-GPUs by workload and model: what is held now, and of what has ended what its last attempt held."""
-    if not uids:
-        return {}
-    params = {f"uid_{number}": uid for number, uid in enumerate(uids)}
+def held_gpus(transaction: Transaction, now: Collection[str], last: Collection[str]) -> dict[str, dict[str, int]]:
+    """Milli-GPUs by workload and model: what some hold now, and of some that have ended what they held last."""
     found: dict[str, dict[str, int]] = defaultdict(dict)
-    for uid, model, held in transaction.all(GPUS.format(uids=", ".join(f":{name}" for name in params)), params):
-        found[uid][model] = int(held)
+    for sql, uids in ((HELD_NOW, now), (HELD_LAST, last)):
+        for uid, model, held in by_keys(transaction, sql, uids):
+            found[uid][model] = int(held)
     return found
 
 
