@@ -56,10 +56,12 @@ class Disk:
 
     def hold(self) -> None:
         """Make the reserve, if it is missing and there is room for it."""
-        if self._held or not self._reserve_bytes or self.free() < self.low_bytes + self._reserve_bytes:
+        if self._held or not self._reserve_bytes:
             return
-        new = self._reserve.with_suffix(".new")
         with contextlib.suppress(OSError):
+            if self.free() < self.low_bytes + self._reserve_bytes:
+                return
+            new = self._reserve.with_suffix(".new")
             fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 os.posix_fallocate(fd, 0, self._reserve_bytes)

@@ -5,7 +5,8 @@ fails takes nothing with it. A write is answered after the commit that carries i
 
 A thread that shares the interpreter with a busy event loop waits for its turn at every step of every statement. So what
 is short is read and written on the event loop itself, which leaves only the commit to a thread; whoever has `_turn`
-writes. What cannot be written there is handed to the writer, who knows what to do about it.
+writes. What cannot be written there is handed to the writer, who knows what to do about it: only the writer waits for
+another process that has locked the database.
 """
 
 import asyncio
@@ -36,6 +37,9 @@ BATCH_SECONDS = 0.02
 POKE_SECONDS = 0.005
 """For how long the event loop writes at a time, before it goes on while that is committed."""
 BUSY_MS = 10_000
+PATIENTLY = f"PRAGMA busy_timeout = {BUSY_MS}"
+AT_ONCE = "PRAGMA busy_timeout = 0"
+"""How to wait for a lock: the event loop does not."""
 CACHE_KIB = 64 * 1024
 CHECKPOINT_PAGES = 4_000
 """The writer keeps what it changes often in memory, and moves it from the log to the file in larger portions."""
@@ -122,7 +126,7 @@ class DataDirLock:
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     """A connection set up as every connection of Stoker is."""
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=512)
-    connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+    connection.execute(PATIENTLY)
     if read_only:
         connection.execute("PRAGMA query_only = ON")
         connection.execute(f"PRAGMA mmap_size = {MAPPED_BYTES}")
@@ -190,6 +194,7 @@ class SqliteStore:
             try:
                 self._writing = undo.enter_context(contextlib.closing(connect(self.path)))
                 migrate(_Migrator(self._writing), "sqlite")
+                self._writing.execute(AT_ONCE)
                 self._peeking = connect(self.path, read_only=True)
                 self._disk.hold()
             except sqlite3.Error as error:
@@ -245,9 +250,9 @@ class SqliteStore:
         self._closed = True
         self._hand_over(self._pokes)
         self._pokes.clear()
-        self._jobs.put(None)
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(None, self._committer.shutdown)
+        self._jobs.put(None)  # behind what could not be committed
         await loop.run_in_executor(None, self._writer.join)
         await loop.run_in_executor(None, self._readers.shutdown)
         for connection in (*self._reading, self._peeking, self._writing):
@@ -284,22 +289,36 @@ class SqliteStore:
         stopping = False
         while not stopping and (job := self._jobs.get()) is not None:
             batch = [job]
-            with self._turn:
+            self._turn.acquire()
+            error = self._try(batch)
+            if error is not None and is_full(error) and self._disk.release(self._log):
+                log.warning("the disk of %s is full: its reserve was given up", self.path.parent)
                 error = self._try(batch)
-                if error is not None and is_full(error) and self._disk.release(self._log):
-                    log.warning("the disk of %s is full: its reserve was given up", self.path.parent)
-                    error = self._try(batch)
-                if error is not None:
-                    for lost in batch:
-                        lost.error = unwritable(error, self.path)
-                else:
-                    self._disk.hold()
+            if error is not None:
+                for lost in batch:
+                    lost.error = unwritable(error, self.path)
+            else:
+                self._disk.hold()
             stopping = self._deliver(batch)
-            self._wake()
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        """From the writer, who would otherwise take the turn again at once: to the event loop, if something waits."""
+        with contextlib.suppress(IndexError, RuntimeError):
+            self._pokes[0].loop.call_soon_threadsafe(self._write_short)
+            return
+        self._turn.release()
+        self._wake()
 
     def _poke(self) -> None:
         """On the event loop: write what is short, unless somebody else writes; they call again when they are done."""
-        if not self._pokes or not self._turn.acquire(blocking=False):
+        if self._pokes and self._turn.acquire(blocking=False):
+            self._write_short()
+
+    def _write_short(self) -> None:
+        """On the event loop, which has the turn."""
+        if not self._pokes:  # the writer has them: the store is closed
+            self._turn.release()
             return
         transaction = SqliteTransaction(self._writing)
         batch: list[_Job] = []
@@ -356,7 +375,11 @@ class SqliteStore:
         """Run these jobs and those behind them, and commit them together."""
         execute = self._writing.execute
         transaction = SqliteTransaction(self._writing)
-        execute("BEGIN IMMEDIATE")
+        execute(PATIENTLY)
+        try:
+            execute("BEGIN IMMEDIATE")
+        finally:
+            execute(AT_ONCE)
         until = time.monotonic() + BATCH_SECONDS
         position = 0
         while position < len(batch):

@@ -1,9 +1,12 @@
 """SQLite on disks and folders that fail."""
 
 import asyncio
+import contextlib
+import errno
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,8 +15,9 @@ from tests.conftest import LoopRun
 from tests.engine.store.conftest import Disk
 
 from stoker.domain.errors import ErrorCode, StokerError
-from stoker.store.base import Transaction
-from stoker.store.sqlite import FILE, SqliteStore
+from stoker.store.base import NO_PARAMS, Params, Transaction
+from stoker.store.disk import MOMENT_SECONDS
+from stoker.store.sqlite import BATCH_SECONDS, BUSY_MS, FILE, SqliteStore
 
 PUT = "INSERT INTO secret (name, value, created_at) VALUES (:name, :value, 0)"
 NAMES = "SELECT name FROM secret ORDER BY name"
@@ -89,6 +93,106 @@ def test_short_writes_wait_for_a_long_one_and_go_on_after_it(tmp_path: Path, loo
         go.set()
         await asyncio.wait_for(asyncio.gather(first, *short), WAIT)
         assert len(await store.peek(names)) == 6
+        await store.close()
+
+    loop_run(main())
+
+
+def test_short_writes_take_turns_with_long_ones(tmp_path: Path, loop_run: LoopRun) -> None:
+    done = 0
+
+    def long(transaction: Transaction) -> None:
+        nonlocal done
+        time.sleep(1.5 * BATCH_SECONDS)
+        done += put(f"long{done}")(transaction)
+
+    async def main() -> None:
+        store = SqliteStore(tmp_path)
+        many = [asyncio.ensure_future(store.write(long)) for _ in range(20)]
+        await many[0]
+        begun = done
+        await store.poke(put("short"))
+        assert done <= begun + 2
+        await asyncio.wait_for(asyncio.gather(*many), WAIT)
+        await store.close()
+
+    loop_run(main())
+
+
+def test_the_event_loop_goes_on_while_another_process_has_locked_the_database(
+    tmp_path: Path, loop_run: LoopRun
+) -> None:
+    async def main() -> None:
+        store = SqliteStore(tmp_path)
+        with contextlib.closing(sqlite3.connect(store.path, isolation_level=None)) as shell:
+            shell.execute("BEGIN IMMEDIATE")
+            short = [asyncio.ensure_future(store.poke(put(f"{n}"))) for n in range(3)]
+            begun = time.monotonic()
+            for _ in range(50):
+                await asyncio.sleep(0.01)
+            assert time.monotonic() - begun < 0.5 * BUSY_MS / 1000
+            assert not any(each.done() for each in short)
+            shell.execute("COMMIT")
+        assert await asyncio.wait_for(asyncio.gather(*short), WAIT) == [1, 1, 1]
+        await store.close()
+
+    loop_run(main())
+
+
+class Failing:
+    """A connection whose next commit fails, after a while."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self.begun = threading.Event()
+        self.go = threading.Event()
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._connection, name)
+
+    def execute(self, sql: str, params: Params = NO_PARAMS) -> sqlite3.Cursor:
+        if sql == "COMMIT" and not self.begun.is_set():
+            self.begun.set()
+            assert self.go.wait(WAIT)
+            raise sqlite3.OperationalError("disk I/O error")
+        return self._connection.execute(sql, params)
+
+
+def test_what_could_not_be_committed_while_the_store_was_closed_is_written_again(
+    tmp_path: Path, loop_run: LoopRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        store = SqliteStore(tmp_path)
+        failing = Failing(store._writing)
+        monkeypatch.setattr(store, "_writing", failing)
+        short = asyncio.ensure_future(store.poke(put("short")))
+        while not failing.begun.is_set():
+            await asyncio.sleep(0.001)
+        closing = asyncio.ensure_future(store.close())
+        await asyncio.sleep(0.05)
+        failing.go.set()
+        await asyncio.wait_for(closing, WAIT)
+        assert await asyncio.wait_for(short, WAIT) == 1
+        again = SqliteStore(tmp_path)
+        assert await again.peek(names) == ["short"]
+        await again.close()
+
+    loop_run(main())
+
+
+def test_a_disk_that_does_not_say_what_is_free_is_written_to(
+    tmp_path: Path, loop_run: LoopRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stale(*_: object) -> None:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+    async def main() -> None:
+        monkeypatch.setattr(os, "posix_fallocate", stale)
+        store = SqliteStore(tmp_path, reserve_bytes=2**20)
+        monkeypatch.setattr(os, "statvfs", stale)
+        await asyncio.sleep(2 * MOMENT_SECONDS)
+        for number, write in enumerate((store.poke, store.write, store.poke)):
+            assert await asyncio.wait_for(write(put(f"{number}")), WAIT) == 1
         await store.close()
 
     loop_run(main())
