@@ -148,7 +148,8 @@ def test_deliveries_are_listed_by_what_came_of_them(any_lab: Lab) -> None:
     assert numbers("state=given-up&limit=1&offset=1") == ([1], 2)
     assert numbers("state=pending") == ([4], 1)
     refused = any_lab.get(f"{HOOKS}/{hook}/deliveries?state=failed", as_="admin")
-    assert (refused.status_code, refused.json()["error"]["field"]) == (400, "state")
+    message = 'state: "failed" is not allowed. Use pending, delivered or given-up.'
+    assert (refused.status_code, refused.json()) == (400, problem(refused, "bad_request", message, field="state"))
     assert "given-up" in refused.json()["error"]["message"]
 
 

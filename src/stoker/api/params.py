@@ -171,6 +171,8 @@ def _kinds(kind: mi.Type) -> list[mi.Type]:
 
 
 def _without_null(kind: mi.Type) -> mi.Type:
+    if isinstance(kind, mi.Metadata):
+        return mi.Metadata(_without_null(kind.type), kind.extra_json_schema, kind.extra)
     if not isinstance(kind, mi.UnionType):
         return kind
     left = tuple(each for each in kind.types if not isinstance(each, mi.NoneType))

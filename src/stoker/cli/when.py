@@ -38,7 +38,7 @@ class Moment(click.ParamType):
         except OverflowError:
             at = None
         if at is None:
-            self.fail(f'"{value}" is not a time. Use for example 30m, 12h, 90d or 2027-01-31T00:00:00Z.', param, ctx)
+            self.fail(_no_time(value), param, ctx)
         return datetime.fromtimestamp(at / 1000, UTC)
 
 
@@ -55,7 +55,7 @@ class Duration(click.ParamType):
             return value
         seconds = 0 if value == "0" else _seconds(value)
         if seconds is None:
-            self.fail(_refusal(value), param, ctx)
+            self.fail(_no_duration(value), param, ctx)
         if not (_seconds(self._least) or 0) <= seconds <= (_seconds(self._most) or 0):
             self.fail(f'"{value}" is not between {self._least} and {self._most}.', param, ctx)
         return seconds
@@ -66,7 +66,17 @@ def _seconds(text: str) -> int | None:
     return int(found[1]) * SECONDS[found[2]] if found else None
 
 
-def _refusal(text: str) -> str:
+def _no_time(text: str) -> str:
     if text.isdecimal():
-        return f'"{text}" has no unit. Say {text}s, {text}m, {text}h or {text}d: seconds, minutes, hours or days.'
+        return f'"{text}" has no unit. Say {_units(text)}, or an instant such as 2027-01-31T00:00:00Z.'
+    return f'"{text}" is not a time. Use for example 30m, 12h, 90d or 2027-01-31T00:00:00Z.'
+
+
+def _no_duration(text: str) -> str:
+    if text.isdecimal():
+        return f'"{text}" has no unit. Say {_units(text)}: seconds, minutes, hours or days.'
     return f'"{text}" is not a duration. Use for example 90s, 30m, 12h or 2d.'
+
+
+def _units(text: str) -> str:
+    return f"{text}s, {text}m, {text}h or {text}d"

@@ -25,6 +25,7 @@ class Everything(Params, frozen=True, kw_only=True, rename="camel"):
     ratio: Annotated[float, Meta(gt=0, lt=1)] = 0.5
     details: bool = False
     phase: Phase | None = None
+    last: Annotated[Phase | None, Meta(description="How it ended.")] = None
     order: Literal["asc", "desc"] = "desc"
     phases: tuple[Phase, ...] = ()
     names: Annotated[list[str], Meta(max_length=3)] = []
@@ -111,6 +112,7 @@ def test_a_blank_choice_or_list_is_one_that_was_not_given(query: str) -> None:
         ),
         ("names=a,b,c,d", "names", 'names: "a,b,c,d" is not allowed. Use a list of at most 3, each text.'),
         ("phase=null", "phase", 'phase: "null" is not allowed. Use Running or Failed.'),
+        ("last=ended", "last", 'last: "ended" is not allowed. Use Running or Failed.'),
         ("phase=NULL", "phase", 'phase: "NULL" is not allowed. Use Running or Failed.'),
         ("pageNum=0&details=maybe", "pageNum", 'pageNum: "0" is not allowed. Use a whole number at least 1.'),
         ("text=%00", "query", "query: it may not hold the character NUL."),

@@ -42,6 +42,13 @@ def test_what_is_no_time_is_refused_with_an_example(text: str) -> None:
         moment(text)
 
 
+@pytest.mark.parametrize("text", ["0", "7", "1794856784"])
+def test_a_number_alone_is_no_time_and_what_may_be_meant_is_said(text: str) -> None:
+    meant = f'"{text}" has no unit. Say {text}s, {text}m, {text}h or {text}d, or an instant such as 2027-'
+    with pytest.raises(click.BadParameter, match=meant):
+        moment(text)
+
+
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [("0", 0), ("0s", 0), ("90s", 90), ("30m", 1800), ("12h", 43_200), ("2d", 172_800), ("1w", 604_800)],
