@@ -205,6 +205,12 @@ def test_a_dry_run_submits_nothing(stoker: RunStoker) -> None:
     assert server.asked[0].url.params["dryRun"] == "true"
 
 
+def test_a_dry_run_of_what_would_be_refused_fails_and_has_no_place(stoker: RunStoker) -> None:
+    verdict = {"dryRun": True, "accepted": False, "message": "Too large.", "schedulerOrder": 0}
+    done = stoker("submit", "--dry-run", "ls", server=FakeServer({f"POST {SAFE}": (200, verdict)}))
+    assert (done.exit_code, done.stdout) == (1, "Accepted  no\nMessage   Too large.\nPlace     -\n")
+
+
 def test_follow_ends_with_the_exit_code_and_wait_with_success_or_not(stoker: RunStoker) -> None:
     words = f"pod {NAME}-0 exited with code 3"
     assert stoker("submit", "--follow", "false", server=ending("Failed", words)).exit_code == 3

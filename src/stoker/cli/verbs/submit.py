@@ -14,14 +14,18 @@ from stoker.cli.refs import found
 from stoker.cli.session import connect
 
 CREATED = (Column("Id", "workloadId"),)
-REHEARSED = (Column("Accepted", "accepted"), Column("Message", "message"), Column("Place", "schedulerOrder"))
+REHEARSED = (
+    Column("Accepted", "accepted"),
+    Column("Message", "message"),
+    Column("Place", "schedulerOrder", show=lambda place: str(place or "-")),
+)
 ENDED = (Column("Id", "workloadId"), Column("Phase", "phase"), Column("Message", "message"))
 
 
 @click.command("submit", context_settings={"allow_interspersed_args": False})
 @click.option("--file", "-f", metavar="FILE", help="YAML or JSON with the fields of the API; - is stdin.")
 @job_options(more=True)
-@click.option("--dry-run", is_flag=True, help="Check everything and submit nothing.")
+@click.option("--dry-run", is_flag=True, help="Check everything and submit nothing; 0 only when it would be accepted.")
 @click.option("--wait", is_flag=True, help="Wait for its end; 0 only when it succeeded.")
 @click.option("--follow", is_flag=True, help="Print what it prints, and end with its exit code.")
 @reaches_server
@@ -50,8 +54,9 @@ def command(
     if given["after"]:
         body["dependencies"] = [found(client, each).workload_id for each in given["after"]]
     if dry_run:
-        show_one(client.workloads.rehearse(body), REHEARSED)
-        return
+        verdict = client.workloads.rehearse(body)
+        show_one(verdict, REHEARSED)
+        ctx.exit(0 if verdict.accepted else 1)
     made = client.workloads.create(body)
     workload_id = made.workload_id
     if not (wait or follow):
