@@ -17,7 +17,8 @@ from stoker.telemetry.chunks import decode_times, unpack, unpack_ticks
 
 MOST_BYTES = 64 << 20
 OPEN_MS = 2 * HOUR_MS
-"""Ticks wait for so long at the most until their hour is packed."""
+"""Ticks wait for so long until their hour is packed, where somebody was there to do it; what is older is kept only while
+it is asked for."""
 
 
 class ColdError(Exception):
@@ -99,7 +100,9 @@ class Unpacked:
             if not found:
                 return before
             steps = Steps(np.array([at for at, _ in found], np.int64), unpack_ticks([data for _, data in found]))
-            return steps if before is None else before.joined(steps).since(max(before.ats[-1], ats[-1]) - OPEN_MS)
+            if before is None:
+                return steps
+            return before.joined(steps).since(min(ats[0], max(before.ats[-1], ats[-1]) - OPEN_MS))
 
         def has_all(kept: Steps) -> bool:
             return bool(np.isin(ats, kept.ats).all())

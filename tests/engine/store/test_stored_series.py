@@ -108,6 +108,18 @@ def test_what_was_read_once_is_read_again_with_what_came_since(store: Store, loo
     assert points() == [(4.0, 60_000), (5.0, 75_000)], "what no longer counts is not shown"
 
 
+def test_ticks_that_were_not_packed_for_long_are_read_with_what_comes_now(store: Store, loop_run: LoopRun) -> None:
+    number = add_roster(store, loop_run, fleet(1))
+    series = StoredSeries(store)
+    now = {metric: array[:, 0] for metric, array in columns(8, 1).items()}
+    for known, at in enumerate((HOUR, HOUR + 15_000, 9 * HOUR, 9 * HOUR + 15_000, 9 * HOUR + 30_000), start=1):
+        loop_run(store.write(lambda tx, at=at: samples.add_tick(tx, "c", at, number, encode_tick(now))))
+        lines = loop_run(
+            series.gpus("c", [Holding("n000", 0, 0, None)], [Metric.POWER], Range(HOUR, 10 * HOUR, 15_000))
+        )
+        assert [len(line.points) for line in lines[Metric.POWER]] == [known]
+
+
 def test_what_is_kept_unpacked_has_a_bound(store: Store, loop_run: LoopRun) -> None:
     number = add_roster(store, loop_run, fleet(200))
     for hour in range(4):
