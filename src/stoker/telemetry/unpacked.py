@@ -17,8 +17,8 @@ from stoker.telemetry.chunks import decode_times, unpack, unpack_ticks
 
 MOST_BYTES = 64 << 20
 OPEN_MS = 2 * HOUR_MS
-"""Ticks wait for so long until their hour is packed, where somebody was there to do it; what is older is kept only while
-it is asked for."""
+"""Ticks wait for so long until their hour is packed, if somebody is there to do it; older ones are kept only while they
+are asked for."""
 
 
 class ColdError(Exception):
