@@ -30,7 +30,11 @@ SETTLE_SECONDS = 400.0
 SMALL = ("--demo", "--demo-days", "5")
 LARGE = ("--demo", "--demo-days", "1", "--demo-gpus", "100000")
 LARGE_WORKLOADS = 100_000
-RENAMED = "UPDATE over SET uid = SUBSTR(uid, 1, 28) || :copy || SUBSTR(uid, 32), slug = slug || '-' || :copy"
+RENAMED = """
+UPDATE over
+SET uid = SUBSTR(uid, 1, 24) || PRINTF('%03d%09d', :copy, rowid),
+    slug = SUBSTR(slug, 1, 40) || '-' || :copy || '-' || rowid
+"""
 LEAST = {"overview": 0.3, "consumers": 0.3, "gpuHeatmap": 0.3, "workloadMetadata": 0.3}
 LEAST |= {"workloads": 0.25, "detail": 0.25, "hierarchy": 0.25}
 MOST_MS = {"metrics": 30.0, "trainingPerformance": 30.0, "metrics, closed hours": 100.0}
@@ -57,7 +61,8 @@ def _measured(options: tuple[str, ...], workloads: int = 0) -> Iterator[str]:
         if workloads:
             with contextlib.closing(BareServer(Path(folder), *options)) as server:
                 yield _settled(server)
-            yield f"{_crowded(Path(folder) / 'stoker.db', workloads):,} workloads, those that have ended several times"
+            there = _crowded(server.data_dir / "stoker.db", workloads)
+            yield f"{there:,} workloads; those that have ended are there several times"
         with contextlib.closing(BareServer(Path(folder), *options)) as server:
             yield _settled(server)
             yield from asyncio.run(_all(server))
@@ -73,7 +78,7 @@ def _crowded(path: Path, wanted: int) -> int:
         for number in itertools.count(100):
             if there >= wanted:
                 break
-            connection.execute(RENAMED, {"copy": str(number)})
+            connection.execute(RENAMED, {"copy": number})
             there += connection.execute("INSERT INTO workload SELECT * FROM over").rowcount
         connection.execute("DELETE FROM workload_count")
         connection.execute(COUNT)
