@@ -179,6 +179,17 @@ def test_the_end_of_a_pod_that_is_learnt_of_late_corrects_the_hour(scene: Scene)
     assert sum(scene.ledger()[""]) == 4 * 60 - 2 * 25
 
 
+def test_a_gpu_that_is_replaced_by_another_model_counts_as_what_it_was(scene: Scene) -> None:
+    other = structs.replace(NODES[0].devices[3], model="MI300X", memory_bytes=192 << 30)
+    replaced = structs.replace(NODES[0], devices=(*NODES[0].devices[:3], other))
+    scene.loop_run(scene.store.write(lambda tx: record_nodes(tx, CLUSTER, [replaced], HOUR + 2 * HOUR_MS)))
+    assert scene.close(4) == 4
+    free = scene.rows("ledger", "hour_at, model, free", "WHERE payer = '' ORDER BY hour_at, model")
+    hours = [(HOUR + n * HOUR_MS, 4 - (2 if n else 1.5) - (n >= 2)) for n in range(4)]
+    assert [row for row in free if row[1] == "H100"] == [(at, "H100", gpus * GPU_HOUR) for at, gpus in hours]
+    assert [row for row in free if row[1] == "MI300X"] == [(at, "MI300X", GPU_HOUR) for at, _ in hours[2:]]
+
+
 def test_a_faulty_gpu_costs_nobody_busy_or_idle_time(scene: Scene) -> None:
     bad = structs.replace(
         NODES[0], devices=(structs.replace(NODES[0].devices[0], fault="XID 79"), *NODES[0].devices[1:])

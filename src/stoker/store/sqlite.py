@@ -328,10 +328,9 @@ class SqliteStore:
             while self._pokes and len(batch) < BATCH and (not batch or time.monotonic() < until):
                 batch.append(self._pokes.popleft())
                 self._run(batch[-1], transaction)
-        except sqlite3.Error:
-            self._give_up(batch or [self._pokes.popleft()])
-        else:
             self._committer.submit(self._finish, batch)
+        except (sqlite3.Error, RuntimeError):  # of the database, or there can be no thread
+            self._give_up(batch or [self._pokes.popleft()])
 
     def _finish(self, batch: list[_Job]) -> None:
         """Beside the event loop: commit what it wrote."""
