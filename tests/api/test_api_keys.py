@@ -1,5 +1,8 @@
 """API keys: shown once, and limited by expiry, scopes and networks."""
 
+import asyncio
+import time
+
 import httpx
 import pytest
 from tests.api.conftest import OpenLab
@@ -62,9 +65,21 @@ def test_a_key_that_cannot_be_noted_still_reads(lab: Lab, monkeypatch: pytest.Mo
 
     lab.add_user("li")
     monkeypatch.setattr(lab.installation.store, "write", full)
+    monkeypatch.setattr(lab.installation.store, "poke", full)
     assert lab.get(f"{V1}/me", as_="li").status_code == 200
     answer = lab.post(f"{V1}/keys", as_="li", json={"name": "new"})
     assert (answer.status_code, answer.json()) == (503, problem(answer, "backend_down", "The disk is full."))
+
+
+def test_nobody_waits_for_a_use_that_cannot_be_noted_yet(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def locked(change: object) -> None:
+        await asyncio.sleep(60)
+
+    lab.add_user("li")
+    monkeypatch.setattr(lab.installation.store, "poke", locked)
+    began = time.monotonic()
+    assert lab.get(f"{V1}/me", as_="li").status_code == 200
+    assert time.monotonic() - began < 10
 
 
 def test_an_unknown_key_is_refused(lab: Lab) -> None:

@@ -3,6 +3,7 @@
 A reader of credentials returns None when the credential is not of its kind, and raises when it is and is bad.
 """
 
+import asyncio
 import contextlib
 import hmac
 import ipaddress
@@ -27,6 +28,8 @@ from stoker.store.base import Transaction
 ISSUER = "stoker"
 ALGORITHM = "HS256"
 TOUCH_EVERY_MS = 60_000
+TOUCH_SECONDS = 0.2
+"""How long a request waits at most until the use of its key is noted; it is noted all the same."""
 
 
 class Via(StrEnum):
@@ -63,6 +66,7 @@ class Authentication:
         self._context = context
         self._passwords = passwords
         self._touched: dict[str, int] = {}
+        self._noting: set[asyncio.Future[None]] = set()
 
     async def log_in(self, name: str, password: str, origin: Origin) -> LogIn:
         """Check a password and begin a session."""
@@ -201,13 +205,19 @@ class Authentication:
         return key, structs.replace(actor, scopes=frozenset(key.scopes), cidrs=key.cidrs, expires_at=key.expires_at)
 
     async def _touch(self, key: ApiKey, origin: Origin) -> None:
-        """Note the use of a key, at most once a minute."""
+        """Note the use of a key, at most once a minute; nobody waits long for that."""
         now = self._context.clock.now()
         if now - max(key.last_used_at or 0, self._touched.get(key.id, 0)) < TOUCH_EVERY_MS:
             return
         self._touched[key.id] = now
+        noting = asyncio.ensure_future(self._note(key, now, origin))
+        self._noting.add(noting)
+        noting.add_done_callback(self._noting.discard)
+        await asyncio.wait({noting}, timeout=TOUCH_SECONDS)
+
+    async def _note(self, key: ApiKey, now: int, origin: Origin) -> None:
         with contextlib.suppress(StokerError):  # whoever may only read still may, on a disk that is full
-            await self._context.store.write(lambda tx: credentials.touch_key(tx, key.id, now, origin.address))
+            await self._context.store.poke(lambda tx: credentials.touch_key(tx, key.id, now, origin.address))
 
     async def _by_report_token(self, credential: str, origin: Origin) -> Actor | None:
         """A pod that reports its own metrics; its token is good until a moment after its end."""
