@@ -70,6 +70,7 @@ class Unpacked:
         self.size = 0
         self._kept: OrderedDict[Hashable, Steps] = OrderedDict()
         self._lock = threading.Lock()
+        self._unpacking = threading.Lock()
 
     def chunk(self, transaction: Transaction, segment: Segment, first_gpu: int, *, warm: bool) -> Steps | None:
         """A piece of a closed hour, if it has one that begins with this GPU."""
@@ -118,18 +119,26 @@ class Unpacked:
         *,
         warm: bool,
     ) -> Steps | None:
-        with self._lock:
-            kept = self._kept.get(key)
-            if kept is not None:
-                self._kept.move_to_end(key)
+        kept = self._get(key)
         if kept is not None and suffices(kept):
             return kept
         if warm:
             raise ColdError
-        found = read(kept)
-        if found is not None:
-            self._keep(key, found)
-        return found
+        with self._unpacking:  # what many ask for at once is unpacked once
+            kept = self._get(key)
+            if kept is not None and suffices(kept):
+                return kept
+            found = read(kept)
+            if found is not None:
+                self._keep(key, found)
+            return found
+
+    def _get(self, key: Hashable) -> Steps | None:
+        with self._lock:
+            kept = self._kept.get(key)
+            if kept is not None:
+                self._kept.move_to_end(key)
+            return kept
 
     def _keep(self, key: Hashable, steps: Steps) -> None:
         with self._lock:
