@@ -67,7 +67,8 @@ class StoredSeries:
             return
         roster = self._roster(transaction, segment.roster_id)
         for first, places, rows in _together(means.rows_in(roster), held, segment.chunk_gpus):
-            if steps := self._unpacked.chunk(transaction, segment, first, warm=warm):
+            if whole := self._unpacked.chunk(transaction, segment, first, warm=warm):
+                steps = whole.between(means.first_at, means.last_at)
                 means.add(steps.ats, places, _values(steps, metrics, roster, rows, first))
 
     def _add_ticks(

@@ -41,6 +41,10 @@ class Steps(Struct, frozen=True):
         these = slice(first, first + len(ats))
         return self._taken(these if np.array_equal(self.ats[these], ats) else np.isin(self.ats, ats))
 
+    def between(self, first: int, last: int) -> "Steps":
+        """A view of the moments from the first to the last."""
+        return self._taken(slice(*np.searchsorted(self.ats, (first, last + 1)).tolist()))
+
     def since(self, at: int) -> "Steps":
         """A copy: a view would keep what is older."""
         return self._taken(self.ats >= at)
