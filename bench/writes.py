@@ -25,7 +25,7 @@ from stoker.store import audit, idempotency, open_store
 from stoker.store.base import Store, Transaction
 from stoker.store.counters import NEXT
 from stoker.store.postgres_session import to_psycopg
-from stoker.store.sqlite import connect
+from stoker.store.sqlite_file import connect
 
 ROUNDS = 4
 ROUND_SECONDS = 1.0

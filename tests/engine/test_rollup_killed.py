@@ -16,7 +16,7 @@ from stoker.controller.rollup import LATE_MS
 from stoker.domain.usage import HOUR_MS
 from stoker.store import open_store
 from stoker.store.base import Row
-from stoker.store.sqlite import FILE
+from stoker.store.sqlite_file import FILE
 
 HOURS = 240
 KILLS = 20

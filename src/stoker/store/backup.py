@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from stoker.domain.errors import ErrorCode, StokerError
 from stoker.store.migrate import APPLIED, known, pending
-from stoker.store.sqlite import FILE, DataDirLock, connect
+from stoker.store.sqlite_file import FILE, DataDirLock, connect
 
 WAIT_SECONDS = 30.0
 DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}

@@ -1,7 +1,7 @@
 """Workloads of the whole fleet, and the GPUs they hold or held last."""
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Mapping
 
 from stoker.domain.inventory import Field, Operator
 from stoker.domain.listing import Listing, Window
@@ -111,18 +111,16 @@ def browse(transaction: Transaction, query: WatchedQuery, cluster_id: str, windo
     found = {row[0]: row for row in by_keys(transaction, BY_UIDS, uids)}
     rows = [found[uid] for uid in uids]
     # Only what asked for GPUs and was placed once can hold any.
-    placed = [row for row in rows if row[10] and row[6]]
-    over = {row[0] for row in placed if row[9] is not None}
-    gpus = held_gpus(transaction, [row[0] for row in placed if row[0] not in over], over)
+    gpus = held_gpus(transaction, {row[0]: row[9] is not None for row in rows if row[10] and row[6]})
     engines = _engines(transaction)
     return Listing([_built(row, engines, gpus.get(row[0], {})) for row in rows], count(transaction, asked))
 
 
-def held_gpus(transaction: Transaction, now: Collection[str], last: Collection[str]) -> dict[str, dict[str, int]]:
-    """Milli-GPUs by workload and model: what some hold now, and of some that have ended what they held last."""
+def held_gpus(transaction: Transaction, ended: Mapping[str, bool]) -> dict[str, dict[str, int]]:
+    """Milli-GPUs by workload and model: what these hold now, and of those that have ended what they held last."""
     found: dict[str, dict[str, int]] = defaultdict(dict)
-    for sql, uids in ((HELD_NOW, now), (HELD_LAST, last)):
-        for uid, model, held in by_keys(transaction, sql, uids):
+    for sql, over in ((HELD_NOW, False), (HELD_LAST, True)):
+        for uid, model, held in by_keys(transaction, sql, [uid for uid, each in ended.items() if each is over]):
             found[uid][model] = int(held)
     return found
 

@@ -10,7 +10,7 @@ from tests.contract.runai.lab import RunaiLab
 
 from stoker.store import inventory_asked
 from stoker.store.base import Params, Transaction
-from stoker.store.sqlite import SqliteTransaction
+from stoker.store.sqlite_file import SqliteTransaction
 
 LARGE = ("workload", "pod", "condition", "allocation", "phase_interval", "change")
 SCAN = re.compile(rf"SCAN ({'|'.join(LARGE)})\Z")

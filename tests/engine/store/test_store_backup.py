@@ -22,7 +22,8 @@ from stoker.domain.errors import ErrorCode, StokerError
 from stoker.store import backup as backups
 from stoker.store.backup import backup, restore
 from stoker.store.migrate import Migration, known
-from stoker.store.sqlite import FILE, SqliteStore
+from stoker.store.sqlite import SqliteStore
+from stoker.store.sqlite_file import FILE
 
 SERVER = """
 import asyncio, json, sys

@@ -9,7 +9,8 @@ import psycopg
 from msgspec import Struct
 from tests.conftest import LoopRun
 
-from stoker.store.sqlite import FILE, SqliteStore
+from stoker.store.sqlite import SqliteStore
+from stoker.store.sqlite_file import FILE
 
 TYPES = {
     "INTEGER": {"bigint", "integer"},

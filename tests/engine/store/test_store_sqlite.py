@@ -17,7 +17,9 @@ from tests.engine.store.conftest import Disk
 from stoker.domain.errors import ErrorCode, StokerError
 from stoker.store.base import NO_PARAMS, Params, Transaction
 from stoker.store.disk import MOMENT_SECONDS
-from stoker.store.sqlite import BATCH_SECONDS, BUSY_MS, FILE, SqliteStore
+from stoker.store.sqlite import SqliteStore
+from stoker.store.sqlite_file import BUSY_MS, FILE
+from stoker.store.sqlite_writer import BATCH_SECONDS
 
 PUT = "INSERT INTO secret (name, value, created_at) VALUES (:name, :value, 0)"
 NAMES = "SELECT name FROM secret ORDER BY name"
@@ -164,10 +166,9 @@ def test_what_could_not_be_committed_while_the_store_was_closed_is_written_again
     async def main() -> None:
         store = SqliteStore(tmp_path)
         failing = Failing(store._writing)
-        monkeypatch.setattr(store, "_writing", failing)
+        monkeypatch.setattr(store._writer, "_connection", failing)
         short = asyncio.ensure_future(store.poke(put("short")))
-        while not failing.begun.is_set():
-            await asyncio.sleep(0.001)
+        assert await asyncio.to_thread(failing.begun.wait, WAIT)
         closing = asyncio.ensure_future(store.close())
         await asyncio.sleep(0.05)
         failing.go.set()

@@ -14,7 +14,7 @@ from stoker.domain.settings import Settings
 from stoker.server.checks import data, machine, server
 from stoker.server.checks.finding import Verdict
 from stoker.store import open_store
-from stoker.store.sqlite import DataDirLock
+from stoker.store.sqlite_file import DataDirLock
 
 UNPRIVILEGED = os.geteuid() != 0
 

@@ -5,7 +5,7 @@ import pytest
 from stoker.domain.errors import ErrorCode, StokerError
 from stoker.store import migrate as migrations
 from stoker.store.migrate import APPLIED, Migration, known, migrate, pending
-from stoker.store.sqlite import SqliteTransaction
+from stoker.store.sqlite_file import SqliteTransaction
 
 FIRST = Migration(1, "first", "CREATE TABLE one (id INTEGER) STRICT;\n")
 SECOND = Migration(2, "second", "CREATE TABLE two (id INTEGER) STRICT;\nINSERT INTO two VALUES (1);\n")

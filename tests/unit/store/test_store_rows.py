@@ -4,7 +4,7 @@ import sqlite3
 
 import pytest
 
-from stoker.store.sqlite import SqliteTransaction
+from stoker.store.sqlite_file import SqliteTransaction
 from stoker.store.sqlite_rows import SIZES, in_steps
 
 TABLE = "CREATE TABLE thing (name TEXT PRIMARY KEY, size INTEGER NOT NULL, word TEXT) STRICT"

@@ -12,7 +12,7 @@ from stoker.domain.settings import Settings, public
 from stoker.server.checks.finding import Finding, broken, ok, warning
 from stoker.store.disk import Disk, shown
 from stoker.store.migrate import APPLIED, known, pending
-from stoker.store.sqlite import FILE, connect
+from stoker.store.sqlite_file import FILE, connect
 
 LITTLE_SPACE = 1024 * MIB
 
