@@ -140,18 +140,17 @@ class Reconciler:
             )
         )
         now = self._clock.now()
-        settled, unsettled = [], []
+        settled: list[Settled] = []
+        unsettled: dict[str, int] = {}
         for state in states:
             changes, step = happen(state, self.had, now)
             if changes:
-                unsettled.append(state.workload.uid)
+                unsettled[state.workload.uid] = len(state.pods)
             else:
                 settled.append(Settled(state, False, step))
         if unsettled:
-            pods = sum(len(state.pods) for state in states)
-            settled += await writing(self._store, pods)(
-                lambda tx: settle(tx, read_states(tx, self._cluster_id, unsettled), self.had, now)
-            )
+            write = writing(self._store, sum(unsettled.values()))
+            settled += await write(lambda tx: settle(tx, read_states(tx, self._cluster_id, unsettled), self.had, now))
             self._moved(unsettled)
         return settled
 

@@ -44,8 +44,8 @@ class Monitoring:
             if workload is None:
                 return None
             carried = pods.of_attempt(transaction, workload.uid, workload.attempt)
-            now, last = ([workload.uid], ()) if workload.ended_at is None else ((), [workload.uid])
-            gpus = monitoring.held_gpus(transaction, now, last).get(workload.uid, {})
+            held = monitoring.held_gpus(transaction, {workload.uid: workload.ended_at is not None})
+            gpus = held.get(workload.uid, {})
             return WatchedDetail(structs.replace(workload, gpus=gpus), carriers(carried, workload.replicas))
 
         return await self._context.store.peek(read)

@@ -1,6 +1,6 @@
 """The samples of an hour, gathered by workload: exact statistics over whole numbers."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -34,11 +34,7 @@ class Samples:
         sums = np.concatenate([[0], np.cumsum(self._values, dtype=np.int64)])
         totals = sums[self._ends[1:]] - sums[firsts]
         edges = [self._at(firsts), self._at(self._ends[1:] - 1)]
-        percentiles = []
-        for share in SHARES:
-            below = ((counts - 1) * share).astype(np.int64)
-            low, high = self._at(firsts + below), self._at(firsts + np.minimum(below + 1, counts - 1))
-            percentiles.append(low + (high - low) * ((counts - 1) * share % 1))
+        percentiles = [_percentile(lambda places: self._at(firsts + places), counts, share) for share in SHARES]
         columns = (each.tolist() for each in (counts, totals, *edges, *percentiles))
         return (Stats(*row) if row[0] else Stats() for row in zip(*columns, strict=True))
 
@@ -63,7 +59,8 @@ class Samples:
         total = int((counts * np.arange(len(counts))).sum())
         lowest, highest = (int(value) for value in np.searchsorted(ends, [0, samples - 1], side="right"))
         p50, p95 = (
-            _between(np.searchsorted(ends, _places(samples, share), side="right"), samples, share) for share in SHARES
+            float(_percentile(lambda places: np.searchsorted(ends, places, side="right"), ends[-1:], share)[0])
+            for share in SHARES
         )
         return Stats(samples, total, lowest, highest, p50, p95)
 
@@ -95,13 +92,11 @@ def gather(measured: Measured, at: int, holds: Holds) -> Samples:
     return Samples(np.concatenate(values), counts, memories)
 
 
-def _places(samples: int, share: float) -> list[int]:
-    """The neighbours of the value below which this share of the samples lies."""
-    low = int((samples - 1) * share)
-    return [low, min(low + 1, samples - 1)]
-
-
-def _between(neighbours: NDArray[np.integer], samples: int, share: float) -> float:
-    """The value itself, on the line between them."""
-    low, high = (int(value) for value in neighbours)
-    return low + (high - low) * ((samples - 1) * share % 1)
+def _percentile(
+    at: Callable[[NDArray[np.int64]], NDArray[np.int64]], counts: NDArray[np.int64], share: float
+) -> NDArray[np.float64]:
+    """Below which this share of the samples lies, of each owner: on the line between the sorted values beside it."""
+    places = (counts - 1) * share
+    below = places.astype(np.int64)
+    low, high = at(below), at(np.minimum(below + 1, counts - 1))
+    return low + (high - low) * (places % 1)
