@@ -64,22 +64,28 @@ class Phase(StrEnum):
     @property
     def terminal(self) -> bool:
         """Never left again."""
-        return self in {Phase.COMPLETED, Phase.FAILED}
+        return self in _TERMINAL
 
     @property
     def ended(self) -> bool:
         """Nothing of it runs, and only a resume changes that."""
-        return self in {Phase.COMPLETED, Phase.FAILED, Phase.STOPPED}
+        return self in _ENDED
 
     @property
     def queued(self) -> bool:
         """Waits to be placed."""
-        return self in {Phase.PENDING, Phase.RESUMING}
+        return self in _QUEUED
 
     @property
     def leaving(self) -> bool:
         """Its pods are on their way out."""
-        return self in {Phase.STOPPING, Phase.TERMINATING, Phase.DELETING}
+        return self in _LEAVING
+
+
+_TERMINAL = frozenset({Phase.COMPLETED, Phase.FAILED})
+_ENDED = _TERMINAL | {Phase.STOPPED}
+_QUEUED = frozenset({Phase.PENDING, Phase.RESUMING})
+_LEAVING = frozenset({Phase.STOPPING, Phase.TERMINATING, Phase.DELETING})
 
 
 class PodPhase(StrEnum):
@@ -93,7 +99,10 @@ class PodPhase(StrEnum):
 
     @property
     def ended(self) -> bool:
-        return self in {PodPhase.SUCCEEDED, PodPhase.FAILED, PodPhase.LOST}
+        return self in _PODS_ENDED
+
+
+_PODS_ENDED = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED, PodPhase.LOST})
 
 
 class ConditionType(StrEnum):

@@ -45,47 +45,34 @@ GROUP BY kind
 HAVING SUM(workloads) > 0
 ORDER BY kind
 """
-# A pod that takes the place of another holds the same GPU as it: a GPU counts once. Of what has ended, the newest pod
-# of each rank counts.
-TOGETHER = """
-SELECT workload_uid, model, SUM(milli)
-FROM (
-    SELECT allocation.workload_uid, allocation.node, allocation.device, allocation.model,
-        MAX(allocation.gpu_milli) AS milli
-    {held}
-    GROUP BY allocation.workload_uid, allocation.node, allocation.device, allocation.model
-) AS held
+HELD_NOW = """
+SELECT workload_uid, model, SUM(gpu_milli)
+FROM allocation
+WHERE workload_uid IN (:keys)
+  AND to_at IS NULL
 GROUP BY workload_uid, model
 ORDER BY workload_uid, model
+"""  # index allocation_held
+# Of the pods that took each other's place, the newest counts.
+HELD_LAST = """
+SELECT allocation.workload_uid, allocation.model, SUM(allocation.gpu_milli)
+FROM workload
+JOIN allocation ON allocation.workload_uid = workload.uid
+JOIN pod ON pod.uid = allocation.pod_uid
+WHERE workload.uid IN (:keys)
+  AND pod.attempt = workload.attempt
+  AND pod.rank < workload.replicas
+  AND NOT EXISTS (
+      SELECT 1
+      FROM pod AS newer
+      WHERE newer.workload_uid = workload.uid
+        AND newer.attempt = pod.attempt
+        AND newer.rank = pod.rank
+        AND newer.created_at > pod.created_at
+  )
+GROUP BY allocation.workload_uid, allocation.model
+ORDER BY allocation.workload_uid, allocation.model
 """
-HELD_NOW = TOGETHER.format(
-    held="""
-    FROM allocation
-    WHERE allocation.workload_uid IN (:keys)
-      AND allocation.to_at IS NULL
-    """
-)
-HELD_LAST = TOGETHER.format(
-    held="""
-    FROM workload
-    JOIN allocation ON allocation.workload_uid = workload.uid
-    JOIN pod ON pod.uid = allocation.pod_uid
-    WHERE workload.uid IN (:keys)
-      AND (
-          allocation.to_at IS NULL
-          OR pod.attempt = workload.attempt
-          AND pod.rank < workload.replicas
-          AND NOT EXISTS (
-              SELECT 1
-              FROM pod AS newer
-              WHERE newer.workload_uid = workload.uid
-                AND newer.attempt = pod.attempt
-                AND newer.rank = pod.rank
-                AND newer.created_at > pod.created_at
-          )
-      )
-    """
-)
 HOLDINGS = """
 SELECT node, device, from_at, to_at
 FROM allocation

@@ -137,7 +137,10 @@ CHANGING = (
 )
 """What of a workload is ever different from what it was."""
 
-_spec = msgspec.json.Decoder(Spec)
+_decode = msgspec.json.Decoder(Spec).decode
+_decode_again = functools.lru_cache(1024)(_decode)
+AGAIN_BYTES = 4096
+"""A workload is read many times in its life, and many are alike: specs that are not larger are decoded once."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -166,7 +169,7 @@ def build(row: Row) -> Workload:
         user_id=row[8],
         user_name=row[9],
         origin_api=row[10],
-        spec=_spec.decode(row[11]),
+        spec=_decode_again(row[11]) if len(row[11]) <= AGAIN_BYTES else _decode(row[11]),
         priority=row[12],
         preemptible=bool(row[13]),
         timeout_seconds=row[14],

@@ -70,9 +70,14 @@ class Means:
         begins = np.flatnonzero(np.diff(point, prepend=-1))
         sums = np.add.reduceat(np.where(taken, known, 0.0), begins, axis=1)
         counts = np.add.reduceat(taken, begins, axis=1, dtype=np.int32)
-        cells = (self._line[places][:, np.newaxis], point[begins])
-        np.add.at(self._sums, cells, sums)
-        np.add.at(self._counts, cells, counts)
+        lines = self._line[places]
+        cells = (lines[:, np.newaxis], point[begins])
+        if (np.diff(lines) > 0).all():  # by node and device, so only a GPU that was held twice is there twice
+            self._sums[cells] += sums
+            self._counts[cells] += counts
+        else:
+            np.add.at(self._sums, cells, sums)
+            np.add.at(self._counts, cells, counts)
 
     def lines(self) -> dict[Metric, list[GpuLine]]:
         """By node and device; a GPU without any reading has no line."""

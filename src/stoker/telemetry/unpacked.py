@@ -37,9 +37,18 @@ class Steps(Struct, frozen=True):
 
     def at(self, ats: NDArray[np.int64]) -> "Steps":
         """Only these moments; a view where they follow each other."""
+        these = self._following(ats)
+        return self._taken(np.isin(self.ats, ats) if these is None else these)
+
+    def has(self, ats: NDArray[np.int64]) -> bool:
+        """Whether all of these moments are among ours."""
+        return self._following(ats) is not None or bool(np.isin(ats, self.ats).all())
+
+    def _following(self, ats: NDArray[np.int64]) -> slice | None:
+        """Where these moments are, if they follow each other, as they do when nothing was missed."""
         first = int(np.searchsorted(self.ats, ats[0])) if len(ats) else 0
         these = slice(first, first + len(ats))
-        return self._taken(these if np.array_equal(self.ats[these], ats) else np.isin(self.ats, ats))
+        return these if np.array_equal(self.ats[these], ats) else None
 
     def between(self, first: int, last: int) -> "Steps":
         """A view of the moments from the first to the last."""
@@ -109,10 +118,7 @@ class Unpacked:
                 return steps
             return before.joined(steps).since(min(ats[0], max(before.ats[-1], ats[-1]) - OPEN_MS))
 
-        def has_all(kept: Steps) -> bool:
-            return bool(np.isin(ats, kept.ats).all())
-
-        kept = self._found(("ticks", cluster_id, roster_id, first_gpu), read, has_all, warm=warm)
+        kept = self._found(("ticks", cluster_id, roster_id, first_gpu), read, lambda kept: kept.has(ats), warm=warm)
         return kept and kept.at(ats)
 
     def _found(

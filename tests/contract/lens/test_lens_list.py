@@ -99,10 +99,23 @@ def test_fractions_are_rounded_up_and_models_are_told_apart(any_lab: LensLab) ->
     assert shown[mixed] == (2, {"AMD_Instinct_MI300X_OAM": 1, "NVIDIA_H100_80GB_HBM3": 1})
 
 
+def test_pods_that_share_gpus_add_up(any_lab: LensLab) -> None:
+    ref = any_lab.submit(gpu="500m", replica=4)
+    any_lab.go(ref, Placed)
+    for rank in range(4):
+        any_lab.add_pod(ref, rank, {"node-001": [rank // 2]}, share=500)
+    assert any_lab.only()["gpuAllocated"] == 2
+    any_lab.go(ref, lambda at: StopAsked(at, "member"))
+    any_lab.release(*any_lab.pods(ref))
+    any_lab.go(ref, PodsGone)
+    assert any_lab.only()["gpuAllocated"] == 2
+
+
 def test_a_pod_that_takes_the_place_of_another_is_counted_once(any_lab: LensLab) -> None:
     ref = any_lab.submit(kind="Deployment", gpu="2")
     any_lab.start(ref, {"node-001": [0, 1]})
     any_lab.clock.advance(seconds=1)
+    any_lab.release(*any_lab.pods(ref))  # which comes first: a GPU has one holder
     any_lab.add_pod(ref, 0, {"node-001": [0, 1]})
     assert any_lab.only()["gpuAllocated"] == 2
     assert len(any_lab.data(f"/api/workloads/{ref}/hierarchy")["children"]) == 1
