@@ -121,7 +121,8 @@ def gathered(transaction: Transaction, asked: Asked, few: int, sort: Field | Non
         return Source("workload", asked.base)
     if not asked.deleted and asked.total <= few and asked.counts:
         condition = structs.replace(asked, hidden="hidden = 0").on_counts()
-        return Source(ALIKE.format(condition=condition), f"{SAME} AND {asked.base}")
+        alike = Source(ALIKE.format(condition=condition), f"{SAME} AND {asked.base}")
+        return _narrow(transaction, asked, asked.total // 4, sort) or alike
     if (narrow := _narrow(transaction, asked, few, sort)) is not None or few < NAMED:
         return narrow
     if NAMES not in asked.looked_for:

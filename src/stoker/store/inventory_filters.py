@@ -12,7 +12,6 @@ from stoker.domain.workload import CATEGORY, Kind, Phase
 from stoker.store.base import Transaction
 from stoker.store.listing import escaped
 
-HOME = "FROM workspace WHERE workspace.id = workload.workspace_id"
 WORKSPACES = """
 SELECT workspace.id, workspace.name, workspace.department_id, department.name
 FROM workspace
@@ -50,11 +49,15 @@ HOMES = {
 }
 HOMES_OF = {
     Field.WORKSPACE_ID: "CAST(workload.workspace_id AS TEXT)",
-    Field.WORKSPACE: f"COALESCE((SELECT name {HOME}), '')",
-    Field.DEPARTMENT_ID: f"COALESCE((SELECT CAST(department_id AS TEXT) {HOME}), '0')",
-    Field.DEPARTMENT: f"COALESCE((SELECT name FROM department WHERE id = (SELECT department_id {HOME})), '')",
+    Field.WORKSPACE: "COALESCE(workspace.name, '')",
+    Field.DEPARTMENT_ID: "COALESCE(CAST(workspace.department_id AS TEXT), '0')",
+    Field.DEPARTMENT: "COALESCE(department.name, '')",
 }
-"""The same of a workload."""
+"""The same of a workload `AT_HOME`."""
+AT_HOME = """
+LEFT JOIN workspace ON workspace.id = workload.workspace_id
+LEFT JOIN department ON department.id = workspace.department_id
+"""
 NOTHING = frozenset({Field.APPLICATION_ID, Field.APPLICATION})
 """Fields that no workload has a value of."""
 NUMERIC = frozenset(
