@@ -11,7 +11,18 @@ from msgspec import Struct, structs
 
 from stoker.domain.inventory import Field
 from stoker.store.base import Transaction
-from stoker.store.inventory_filters import ALIKE, GONE, LEAVING, LIVE, SAME, TIME_COLUMNS, Clause, one_of
+from stoker.store.inventory_filters import (
+    ALIKE,
+    ALLOCATED,
+    GONE,
+    IDLE,
+    LEAVING,
+    LIVE,
+    SAME,
+    TIME_COLUMNS,
+    Clause,
+    one_of,
+)
 from stoker.store.inventory_search import search_uids
 
 GATHERED = 12_000
@@ -24,6 +35,8 @@ SIZES = (16, 128, NAMED)
 NAMES = "names"
 HOLDERS = "workload_use CROSS JOIN workload"
 HELD = "workload.uid = workload_use.workload_uid"
+IN_TIME = ("phase", "kind", "workspace_id", "user_id")
+"""Columns with an index in which the workloads of one value are in the order of creation."""
 COUNTED = "SELECT COALESCE(SUM(workloads), 0) FROM workload_count WHERE {condition}"
 SIZE = "SELECT hidden, SUM(workloads) FROM workload_count GROUP BY hidden"
 
@@ -48,6 +61,20 @@ class Asked(Struct, frozen=True):
     @property
     def deleted(self) -> bool:
         return self.base is GONE
+
+    @property
+    def in_time(self) -> Clause | None:
+        """The clause on one value whose workloads an index has in the order of creation."""
+        if self.deleted:
+            return None
+        return next(
+            (
+                clause
+                for clause in self.counts
+                if clause.column in IN_TIME and len(clause.params) == 1 and not clause.sql.startswith("NOT")
+            ),
+            None,
+        )
 
     def with_values(self, column: str, values: Sequence[object], tag: str, total: int) -> "Asked":
         clause = one_of(column, values, tag)
@@ -138,6 +165,8 @@ def _narrow(transaction: Transaction, asked: Asked, few: int, sort: Field | None
         if (column and column == walked) or (field and field is sort):
             continue
         clauses = [clause for clause in narrow if (clause.column, clause.field) == (column, field)]
+        if column == "submitted_at" and asked.in_time is not None:
+            clauses.append(asked.in_time)
         # What lies close together in time lies close together on the disk, and costs half as much.
         most = 2 * few if column in TIME_COLUMNS.values() else few
         params: dict[str, object] = {"found_most": most + 1}
@@ -148,9 +177,11 @@ def _narrow(transaction: Transaction, asked: Asked, few: int, sort: Field | None
                 f"SELECT * FROM ({_uids('workload', f'{asked.base} AND {each}')} LIMIT :found_most) AS part_{place}"
                 for place, each in enumerate(conditions)
             )
+        elif column:
+            found = _uids("workload", f"{asked.base} AND {together}")
         else:
-            source, joined = ("workload", asked.base) if column else (HOLDERS, f"{HELD} AND {asked.base}")
-            found = _uids(source, f"{joined} AND {together}")
+            held = together.replace(ALLOCATED, "workload_use.allocated_milli").replace(IDLE, "workload_use.idle_milli")
+            found = _uids(HOLDERS, f"{HELD} AND {asked.base} AND {held}")
         found = f"SELECT * FROM ({found}) AS few LIMIT :found_most"
         if number(transaction, f"SELECT COUNT(*) FROM ({found}) AS probe", {**asked.params, **params}) > most:
             continue

@@ -37,8 +37,6 @@ BY_USE = frozenset({Field.ALLOCATED, Field.IDLE, Field.IDLE_WHOLE})
 AS_THEY_ARE = frozenset({Field.KIND, Field.PHASE, Field.CLUSTER, Field.USER, Field.POOLS, Field.PRIORITY})
 """Fields whose values are those of their columns."""
 USED = "SELECT 1 FROM workload_use WHERE workload_uid = workload.uid"
-IN_TIME = ("phase", "kind", "workspace_id", "user_id")
-"""Columns with an index in which the workloads of one value are in the order of creation."""
 NULLABLE = frozenset({Field.STARTED, Field.ENDED, Field.DELETED})
 
 
@@ -68,7 +66,7 @@ class Pages:
         if offset >= asked.total:
             return []
         indexed = sort not in COLUMNS and sort not in BY_USE
-        if (indexed and not asked.counts and not asked.others) or (sort is Field.CREATED and _in_time(asked)):
+        if (indexed and not asked.counts and not asked.others) or (sort is Field.CREATED and asked.in_time):
             return self._walk(asked, sort, offset, limit)
         source = gathered(self._transaction, asked, few_of(asked.everything, offset + limit), sort)
         if source is not None:
@@ -247,24 +245,10 @@ class Pages:
         """
 
 
-def _in_time(asked: Asked) -> Clause | None:
-    """The clause on one value whose workloads an index has in the order of creation."""
-    if asked.deleted:
-        return None
-    return next(
-        (
-            clause
-            for clause in asked.counts
-            if clause.column in IN_TIME and len(clause.params) == 1 and not clause.sql.startswith("NOT")
-        ),
-        None,
-    )
-
-
 def _aside(asked: Asked, sort: Field) -> str:
     """Every clause, none of them in the way of the index of the order."""
     ordered = "name" if sort is Field.NAME else TIME_COLUMNS.get(sort, "")
-    leading = _in_time(asked) if sort is Field.CREATED else None
+    leading = asked.in_time if sort is Field.CREATED else None
     clauses = [
         clause.on() if clause is leading or clause.column == ordered else clause.aside()
         for clause in (*asked.counts, *asked.others)
