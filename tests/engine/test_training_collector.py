@@ -1,7 +1,7 @@
 """Points are found while pods print, and a crash at any moment neither loses nor doubles one."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -54,18 +54,22 @@ def log_collector(store: Store, engine: Any) -> LogCollector:
 
 
 def fail_write(monkeypatch: pytest.MonkeyPatch, store: Store, number: int) -> None:
-    """Let the write of this number, counted from now, fail."""
-    write = store.write
+    """Let the write of this number, counted from now, fail, whichever way it is written."""
     count = 0
 
-    async def counted(change: Change[Any]) -> Any:
-        nonlocal count
-        count += 1
-        if count == number:
-            raise StokerError(ErrorCode.BACKEND_DOWN, "The disk is gone.")
-        return await write(change)
+    def counting(write: Callable[[Change[Any]], Awaitable[Any]]) -> Callable[[Change[Any]], Awaitable[Any]]:
+        async def counted(change: Change[Any]) -> Any:
+            nonlocal count
+            count += 1
+            if count == number:
+                raise StokerError(ErrorCode.BACKEND_DOWN, "The disk is gone.")
+            return await write(change)
 
-    monkeypatch.setattr(store, "write", counted)
+        return counted
+
+    ways = {"write": store.write, "poke": store.poke}
+    for name, write in ways.items():
+        monkeypatch.setattr(store, name, counting(write))
 
 
 def read(store: Store, loop_run: LoopRun) -> list[tuple[int | None, float]]:

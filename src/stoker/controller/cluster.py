@@ -23,7 +23,7 @@ from stoker.domain.workload import Phase
 from stoker.engines.base import Changes, Engine, Everything, Observation
 from stoker.engines.failpoints import failpoint
 from stoker.store import changes, workloads
-from stoker.store.base import Store, Transaction, writing
+from stoker.store.base import FEW, Store, Transaction, writing
 from stoker.store.changes import ChangeRow
 from stoker.store.signal import Signal
 
@@ -37,9 +37,6 @@ REST = 4.0
 """After a round of planning the queue rests so many times as long as it took, so that it never takes all there is:
 a round over thousands is long, and everything that happens asks for one."""
 LONGEST_REST_SECONDS = 1.0
-PODS_AT_ONCE = 200
-"""So many pods of a report are written down together, so that nobody waits for long."""
-
 log = logging.getLogger("stoker.controller")
 
 
@@ -110,7 +107,7 @@ class ClusterController:
         now = self._clock.now()
         touched: set[str] = set()
         settled: list[Settled] = []
-        for part in parts(report, PODS_AT_ONCE):
+        for part in parts(report, FEW):
             settled += await self._record_part(part, now)
         if isinstance(report, Everything):
             touched = await self._store.write(lambda tx: record_rest(tx, self._cluster_id, report, now))

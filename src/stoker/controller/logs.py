@@ -22,6 +22,7 @@ from stoker.store.log_chunks import Chunk
 
 AT_ONCE = 5_000
 CHUNK_BYTES = 256 * 1024
+SHORT_BYTES = 16 * 1024
 CHUNK_AGE_MS = 15_000
 STAMP_BYTES = 15
 """The time of a line and its end are kept too: empty lines fill a chunk as others do."""
@@ -140,5 +141,6 @@ class LogCollector:
         await self._training.flush()  # first, or a crash between the two would lose points
         lines = [(line.at, line.text) for line in tail.lines]
         chunk = Chunk(tail.pod.uid, tail.pod.workload_uid, tail.pod.attempt, lines, tail.position)
-        await self._store.write(lambda tx: log_chunks.add(tx, chunk, self._cap_bytes))
+        write = self._store.poke if tail.bytes <= SHORT_BYTES else self._store.write
+        await write(lambda tx: log_chunks.add(tx, chunk, self._cap_bytes))
         tail.lines, tail.bytes = [], 0

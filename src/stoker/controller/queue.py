@@ -24,7 +24,7 @@ from stoker.engines.failpoints import failpoint
 from stoker.scheduler import Change, Plan, Planner
 from stoker.scheduler.view import View
 from stoker.store import workloads
-from stoker.store.base import Store, Transaction, writing
+from stoker.store.base import Store, Transaction, reading, writing
 from stoker.store.under_way import NEVER_READ, read_all, read_moved
 
 AGAIN_MS = 200
@@ -109,9 +109,8 @@ class QueueLoop:
             return self._known
         view, planner = self._known
         awaited = view.awaited(moved)
-        found, self._stand = await self._store.read(
-            lambda tx: read_moved(tx, self._cluster_id, moved.keys(), awaited, self._stand)
-        )
+        look = reading(self._store, len(moved) + len(awaited))
+        found, self._stand = await look(lambda tx: read_moved(tx, self._cluster_id, moved.keys(), awaited, self._stand))
         woken = planner.wakes_at is not None and planner.wakes_at <= now
         change = view.update(found, now)
         planner.change(change)

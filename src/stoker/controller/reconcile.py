@@ -27,11 +27,11 @@ from stoker.domain.workload import Pod, Workload
 from stoker.engines.base import FOR_GOOD, Engine
 from stoker.engines.failpoints import failpoint
 from stoker.store import nodes, pods, workloads
-from stoker.store.base import Store, Transaction, writing
+from stoker.store.base import FEW, Store, Transaction, reading, writing
 from stoker.store.nodes import NOTHING_KNOWN, Known
 
 WORKERS = 16
-AT_ONCE = 256
+AT_ONCE = FEW
 """How many workloads are looked at together."""
 FIRST_PAUSE_SECONDS = 2.0
 LONGEST_PAUSE_SECONDS = 60.0
@@ -118,11 +118,11 @@ class Reconciler:
         while True:
             await self._due.wait()
             self._due.clear()
-            free = [uid for uid in self._touched if uid not in self._busy]
-            uids = free[:AT_ONCE]
+            free = (uid for uid in self._touched if uid not in self._busy)
+            uids = list(itertools.islice(free, AT_ONCE))
             for uid in uids:
                 del self._touched[uid]
-            if len(free) > len(uids):
+            if len(uids) == AT_ONCE:
                 self._due.set()
             try:
                 self.take(await self._settle(uids))
@@ -133,7 +133,7 @@ class Reconciler:
                 self._later(FIRST_PAUSE_SECONDS, uids)
 
     async def _settle(self, uids: Collection[str]) -> list[Settled]:
-        states, self._nodes = await self._store.read(
+        states, self._nodes = await reading(self._store, len(uids))(
             lambda tx: (
                 read_states(tx, self._cluster_id, uids),
                 nodes.known(tx, self._cluster_id, self._nodes),

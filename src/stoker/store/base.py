@@ -71,13 +71,18 @@ class Store(Protocol):
     async def close(self) -> None: ...
 
 
-FEW = 32
+FEW = 64
 """So many pods are a change of a few rows."""
 
 
 def writing(store: Store, pods: int) -> Callable[[Change[T]], Awaitable[T]]:
     """How a change of so many pods is written."""
     return store.poke if pods <= FEW else store.write
+
+
+def reading(store: Store, pods: int) -> Callable[[Change[T]], Awaitable[T]]:
+    """How so many pods are looked up."""
+    return store.peek if pods <= FEW else store.read
 
 
 def has_room(store: Store) -> bool:
