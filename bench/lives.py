@@ -103,8 +103,10 @@ class Used:
         return "{} of a core in all, {} on the event loop, {} in the writer".format(*shares)
 
     def each(self, before: "Used", lives: int) -> str:
+        """And what follows: statements and decisions are made in one interpreter, which is one core."""
         every, _, _ = self._parts(before)
-        return f"{1000 * every / max(1, lives):.2f} ms of a core for each life"
+        taken = every / max(1, lives)
+        return f"{1000 * taken:.2f} ms of a core for each life, so one interpreter is full at {1 / taken:.0f} a second"
 
     def _parts(self, before: "Used") -> tuple[float, float, float]:
         used = {thread: total - before._threads.get(thread, 0.0) for thread, total in self._threads.items()}
