@@ -16,7 +16,7 @@ from stoker.domain.usage import HourUse, Levels, Payer
 from stoker.store import gpu_spans, usage, usage_facts, workspaces
 from stoker.store.base import Store, Transaction
 from stoker.store.gpu_spans import Span
-from stoker.store.usage import DueHour
+from stoker.store.usage import ClosedHour, DueHour
 from stoker.usage.facts import Hour, Measured, reaches
 from stoker.usage.hour import close
 from stoker.usage.levels import levels
@@ -122,9 +122,10 @@ class Rollup:
 
     def _put(self, transaction: Transaction, hours: Sequence[_Closed]) -> None:
         now = self._clock.now()
-        for hour in hours:
-            usage.put_hour(transaction, self._cluster_id, hour.levels, hour.use.entries, hour.payers, now)
-            usage.closed(transaction, self._cluster_id, hour.hour, now)
+        written = [ClosedHour(each.levels, each.use.entries, each.payers) for each in hours]
+        usage.put_hours(transaction, self._cluster_id, written, now)
+        for each in hours:
+            usage.closed(transaction, self._cluster_id, each.hour, now)
 
 
 def _within(spans: Sequence[Span], at: int) -> list[Span]:

@@ -3,17 +3,17 @@
 An hour that is closed again keeps the ids and the first times of its rows; what is no longer in it goes.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Struct, structs
 
-from stoker.domain.clock import HOUR_MS
-from stoker.domain.usage import Account, Entry, Levels, Payer
+from stoker.domain.clock import DAY_MS, HOUR_MS
+from stoker.domain.usage import Account, Entry, HourRow, Levels, Payer
 from stoker.store import counters, usage_days
-from stoker.store.base import Transaction
+from stoker.store.base import Row, Transaction
 
 LEDGER_ACCOUNTS = tuple(account.value for account in Account)
 MAKE_MONTH = "SELECT make_month(:hour_at)"
@@ -69,6 +69,7 @@ WHERE cluster_id = :cluster_id
 ORDER BY hour_at
 LIMIT :limit
 """
+WRITTEN = "SELECT 1 FROM cluster_hour WHERE cluster_id = :cluster_id AND hour_at = :hour_at"
 LAST_HOUR = "SELECT MAX(hour_at) FROM usage_hour WHERE cluster_id = :cluster_id"
 EVERY = ""
 """Stands for all namespaces, or all kinds, in the counts."""
@@ -81,6 +82,14 @@ class DueHour(Struct, frozen=True):
 
     hour_at: int
     due: int
+
+
+class ClosedHour(Struct, frozen=True):
+    """All that is written of an hour."""
+
+    levels: Levels
+    entries: Sequence[Entry]
+    payers: Mapping[str, Payer]
 
 
 class Hours(Struct, frozen=True):
@@ -159,80 +168,83 @@ def last_hour(transaction: Transaction, cluster_id: str) -> int | None:
     return row[0] if row else None
 
 
-def put_hour(
-    transaction: Transaction,
-    cluster_id: str,
-    levels: Levels,
-    entries: Iterable[Entry],
-    payers: Mapping[str, Payer],
-    at: int,
-) -> None:
-    """Write an hour down; `closed` says so, in the same transaction."""
-    hour = {"cluster_id": cluster_id, "hour_at": levels.cluster.hour_at}
-    transaction.one(MAKE_MONTH, hour)
-    _count_again(transaction, hour, levels)
+def put_hours(transaction: Transaction, cluster_id: str, hours: Sequence[ClosedHour], at: int) -> None:
+    """Write hours down, oldest first; `closed` says so of each, in the same transaction."""
+    moments = [each.levels.cluster.hour_at for each in hours]
+    for day in dict.fromkeys(moment // DAY_MS * DAY_MS for moment in moments):
+        transaction.one(MAKE_MONTH, {"hour_at": day})
+    again = _written(transaction, cluster_id, moments)
+    for moment in again:
+        _take_out(transaction, cluster_id, moment)
     for table, rows in (
-        (CLUSTER_HOURS, (levels.cluster,)),
-        (NAMESPACE_HOURS, levels.namespaces),
-        (DIMENSION_HOURS, levels.dimensions),
-        (WORKLOAD_HOURS, levels.workloads),
+        (CLUSTER_HOURS, [each.levels.cluster for each in hours]),
+        (NAMESPACE_HOURS, [row for each in hours for row in each.levels.namespaces]),
+        (DIMENSION_HOURS, [row for each in hours for row in each.levels.dimensions]),
+        (WORKLOAD_HOURS, [row for each in hours for row in each.levels.workloads]),
     ):
-        _put(transaction, table, hour, rows, at)
-    usage_days.take_out(transaction, cluster_id, levels.cluster.hour_at)
+        _put(transaction, table, cluster_id, rows, again, at)
+    transaction.many(ADD_COUNT, [row for each in hours for row in _counts(cluster_id, each.levels)])
+    transaction.many(ADD_LEDGER, [row for each in hours for row in _ledger_rows(cluster_id, each)])
+    usage_days.add(transaction, cluster_id, moments)
+
+
+def _written(transaction: Transaction, cluster_id: str, moments: Iterable[int]) -> list[int]:
+    """Which of these hours were written before."""
+    hours = ({"cluster_id": cluster_id, "hour_at": moment} for moment in moments)
+    return [hour["hour_at"] for hour in hours if transaction.one(WRITTEN, hour)]
+
+
+def _take_out(transaction: Transaction, cluster_id: str, moment: int) -> None:
+    """What an hour has in the ledger, and how many workloads: all of it is written anew."""
+    hour = {"cluster_id": cluster_id, "hour_at": moment}
+    before = {pair for namespace, kind in set(transaction.all(COUNTED, hour)) for pair in _pairs(namespace, kind)}
+    transaction.many(DROP_COUNTS, [{**hour, "namespace": namespace, "kind": kind} for namespace, kind in before])
+    usage_days.take_out(transaction, cluster_id, moment)
     transaction.run(DROP_LEDGER, hour)
-    transaction.many(ADD_LEDGER, _ledger_rows(hour, entries, payers))
-    usage_days.add(transaction, cluster_id, levels.cluster.hour_at)
 
 
-def _put(transaction: Transaction, hours: Hours, hour: dict[str, Any], rows: Sequence[Struct], at: int) -> None:
-    width = len(hours.key)
-    known = {row[:width]: row[width:] for row in transaction.all(hours.existing, hour)}
-    new = [row for row in rows if _key(hours, row) not in known]
-    ids = iter(counters.advance_by(transaction, hours.table, len(new)))
+def _put(
+    transaction: Transaction, hours: Hours, cluster_id: str, rows: Sequence[HourRow], again: Iterable[int], at: int
+) -> None:
+    known: dict[tuple[Any, ...], Row] = {}
+    for moment in again:
+        for row in transaction.all(hours.existing, {"cluster_id": cluster_id, "hour_at": moment}):
+            known[moment, *row[:-2]] = row[-2:]
+    keys = [(row.hour_at, *(getattr(row, name) for name in hours.key)) for row in rows]
+    ids = iter(counters.advance_by(transaction, hours.table, sum(key not in known for key in keys)))
     kept = []
-    for row in rows:
-        number, created_at = known.pop(_key(hours, row), None) or (next(ids), at)
+    for key, row in zip(keys, rows, strict=True):
+        number, created_at = known.pop(key, None) or (next(ids), at)
         told = {name: _json(getattr(row, name)).decode() for name in hours.documents}
-        whole = {"id": number, "created_at": created_at, "updated_at": at}
-        kept.append({**structs.asdict(row), **hour, **whole, **told})
-    transaction.many(hours.drop, [{**hour, **dict(zip(hours.key, key, strict=True))} for key in known])
+        whole = {"cluster_id": cluster_id, "id": number, "created_at": created_at, "updated_at": at}
+        kept.append({**structs.asdict(row), **whole, **told})
+    names = ("hour_at", *hours.key)
+    transaction.many(hours.drop, [{"cluster_id": cluster_id, **dict(zip(names, key, strict=True))} for key in known])
     transaction.many(hours.put, kept)
 
 
-def _key(hours: Hours, row: Struct) -> tuple[Any, ...]:
-    return tuple(getattr(row, name) for name in hours.key)
-
-
-def _ledger_rows(
-    hour: dict[str, Any], entries: Iterable[Entry], payers: Mapping[str, Payer]
-) -> list[dict[str, object]]:
+def _ledger_rows(cluster_id: str, hour: ClosedHour) -> list[dict[str, object]]:
     lines: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(lambda: dict.fromkeys(LEDGER_ACCOUNTS, 0))
-    for entry in entries:
+    for entry in hour.entries:
         lines[entry.payer, entry.model][entry.account] += entry.amount
-    rows = []
+    place = {"cluster_id": cluster_id, "hour_at": hour.levels.cluster.hour_at}
+    rows: list[dict[str, object]] = []
     for (uid, model), amounts in lines.items():
-        payer = payers.get(uid)
+        payer = hour.payers.get(uid)
         whose = (payer.workspace_id, payer.namespace, payer.user_id) if payer else (0, "", "")
         named = dict(zip(("workspace_id", "namespace", "user_id"), whose, strict=True))
-        rows.append({**hour, **named, **amounts, "payer": uid, "model": model})
+        rows.append({**place, **named, **amounts, "payer": uid, "model": model})
     return rows
 
 
-def _count_again(transaction: Transaction, hour: dict[str, Any], levels: Levels) -> None:
+def _counts(cluster_id: str, levels: Levels) -> list[dict[str, object]]:
     """How many workloads the hour has, by namespace and kind and over all of them: totals are read from here."""
-    counts: defaultdict[tuple[str, str], int] = defaultdict(int)
-    for row in levels.workloads:
-        for pair in _pairs(row.namespace, row.kind):
-            counts[pair] += 1
-    before = {pair for namespace, kind in set(transaction.all(COUNTED, hour)) for pair in _pairs(namespace, kind)}
-    transaction.many(DROP_COUNTS, [{**hour, "namespace": namespace, "kind": kind} for namespace, kind in before])
-    transaction.many(
-        ADD_COUNT,
-        [
-            {**hour, "namespace": namespace, "kind": kind, "workloads": number}
-            for (namespace, kind), number in counts.items()
-        ],
-    )
+    counts = Counter(pair for row in levels.workloads for pair in _pairs(row.namespace, row.kind))
+    place = {"cluster_id": cluster_id, "hour_at": levels.cluster.hour_at}
+    return [
+        {**place, "namespace": namespace, "kind": kind, "workloads": number}
+        for (namespace, kind), number in counts.items()
+    ]
 
 
 def _pairs(namespace: str, kind: str) -> list[tuple[str, str]]:

@@ -1,7 +1,9 @@
 """The ledger by day. A day always holds exactly what the ledger has of its hours: an hour is added in the transaction
 that writes it, and taken out in the one that writes it again."""
 
-from stoker.domain.clock import DAY_MS
+from collections.abc import Iterable, Iterator
+
+from stoker.domain.clock import DAY_MS, HOUR_MS
 from stoker.store.base import Transaction
 
 AMOUNTS = {
@@ -21,7 +23,8 @@ INSERT INTO {table} (cluster_id, day_at, {key}, {names})
 SELECT cluster_id, :day_at, {key}, {sums}
 FROM ledger
 WHERE cluster_id = :cluster_id
-  AND hour_at = :hour_at
+  AND hour_at >= :first_at
+  AND hour_at <= :last_at
 GROUP BY cluster_id, {key}
 ON CONFLICT (cluster_id, day_at, {key}) DO UPDATE SET {news}
 """
@@ -33,18 +36,31 @@ WHERE cluster_id = :cluster_id
 """
 
 
-def add(transaction: Transaction, cluster_id: str, hour_at: int) -> None:
-    """The ledger of this hour is written."""
-    for table in TABLES:
-        transaction.run(ADD[table], _params(cluster_id, hour_at))
+def add(transaction: Transaction, cluster_id: str, hours: Iterable[int]) -> None:
+    """The ledger of these hours is written."""
+    for first, last in _stretches(hours):
+        for table in TABLES:
+            transaction.run(ADD[table], _params(cluster_id, first, last))
 
 
 def take_out(transaction: Transaction, cluster_id: str, hour_at: int) -> None:
     """The ledger of this hour, if there is one, is about to be dropped."""
-    params = _params(cluster_id, hour_at)
+    params = _params(cluster_id, hour_at, hour_at)
     for table in TABLES:
         if transaction.run(TAKE_OUT[table], params):
             transaction.run(EMPTY[table], params)
+
+
+def _stretches(hours: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """The first and the last of hours that follow each other on a day."""
+    first = last = None
+    for hour in sorted(hours):
+        if first is not None and last is not None and (hour != last + HOUR_MS or hour % DAY_MS == 0):
+            yield first, last
+            first = None
+        first, last = hour if first is None else first, hour
+    if first is not None and last is not None:
+        yield first, last
 
 
 def _change(table: str, sign: str) -> str:
@@ -62,5 +78,6 @@ TAKE_OUT = {table: _change(table, "-") for table in TABLES}
 EMPTY = {table: TIDY.format(table=table, nothing=" AND ".join(f"{name} = 0" for name in AMOUNTS)) for table in TABLES}
 
 
-def _params(cluster_id: str, hour_at: int) -> dict[str, object]:
-    return {"cluster_id": cluster_id, "hour_at": hour_at, "day_at": hour_at // DAY_MS * DAY_MS}
+def _params(cluster_id: str, first_at: int, last_at: int) -> dict[str, object]:
+    day_at = first_at // DAY_MS * DAY_MS
+    return {"cluster_id": cluster_id, "first_at": first_at, "last_at": last_at, "day_at": day_at}

@@ -26,6 +26,7 @@ from stoker.domain.usage import (
 )
 from stoker.store import clusters, snapshots, usage
 from stoker.store.base import Transaction
+from stoker.store.usage import ClosedHour
 
 BASE = "/api/v1/gpu-aggregation"
 GIB = 2**30
@@ -99,7 +100,8 @@ class UsageLab(LensLab):
         cluster_id = self.cluster_id(cluster)
 
         def change(transaction: Transaction) -> None:
-            usage.put_hour(transaction, cluster_id, levels, [], {}, closed_at or hour_at + HOUR_MS + 1000)
+            written = [ClosedHour(levels, [], {})]
+            usage.put_hours(transaction, cluster_id, written, closed_at or hour_at + HOUR_MS + 1000)
 
         self.run(self.installation.store.write(change))
 

@@ -19,6 +19,7 @@ from stoker.domain.usage import GPU_HOUR, Account, Entry, HourUse, MemoryStats, 
 from stoker.services import reports
 from stoker.store import usage, usage_facts
 from stoker.store.base import Transaction
+from stoker.store.usage import ClosedHour
 from stoker.usage.levels import levels
 
 MODELS = ("H100", "MI300X", "A100")
@@ -110,7 +111,7 @@ def _close(lab: UsageLab, cluster_id: str, at: int, entries: list[Entry]) -> Non
     def change(transaction: Transaction) -> None:
         payers = usage_facts.workloads(transaction, held).at(at + HOUR_MS, held)
         usage.need_close(transaction, cluster_id, [at])
-        usage.put_hour(transaction, cluster_id, levels(use, payers, {}), entries, payers, at + HOUR_MS)
+        usage.put_hours(transaction, cluster_id, [ClosedHour(levels(use, payers, {}), entries, payers)], at + HOUR_MS)
         [due] = usage.due(transaction, cluster_id, at + HOUR_MS)
         usage.closed(transaction, cluster_id, due, at + HOUR_MS)
 

@@ -10,6 +10,7 @@ from stoker.domain.usage import GPU_HOUR, HOUR_MS, Account, ClusterHour, Entry, 
 from stoker.store import gpu_spans, usage
 from stoker.store.base import Store, Transaction
 from stoker.store.gpu_spans import Span, SpanState
+from stoker.store.usage import ClosedHour
 
 CLUSTER = "c1"
 HOUR = 1_700_000_000_000 // HOUR_MS * HOUR_MS
@@ -50,7 +51,7 @@ def put(store: Store, loop_run: LoopRun, *rows: WorkloadHour, at: int = HOUR + H
 
     def write(tx: Transaction) -> None:
         usage.need_close(tx, CLUSTER, [HOUR])
-        usage.put_hour(tx, CLUSTER, Levels(cluster, (), (), rows), entries, payers, at)
+        usage.put_hours(tx, CLUSTER, [ClosedHour(Levels(cluster, (), (), rows), entries, payers)], at)
         usage.closed(tx, CLUSTER, usage.due(tx, CLUSTER, HOUR + 1)[0], at)
 
     loop_run(store.write(write))

@@ -8,6 +8,7 @@ from stoker.domain.clock import DAY_MS, HOUR_MS
 from stoker.domain.usage import Account, ClusterHour, Entry, Levels, Payer
 from stoker.store import usage
 from stoker.store.base import Store, Transaction
+from stoker.store.usage import ClosedHour
 from stoker.store.usage_days import AMOUNTS, TABLES
 
 DAY = 1_700_000_000_000 // DAY_MS * DAY_MS
@@ -48,7 +49,7 @@ def test_days_are_the_sum_of_their_hours_however_often_these_are_closed(store: S
         def change(transaction: Transaction, cluster: str = cluster, hour: int = hour) -> None:
             level = ClusterHour(hour_at=hour, gpus=8, capacity=0, allocated=0, **stats)
             levels = Levels(level, (), (), ())
-            usage.put_hour(transaction, cluster, levels, entries(dice), payers(dice), hour + HOUR_MS)
+            usage.put_hours(transaction, cluster, [ClosedHour(levels, entries(dice), payers(dice))], hour + HOUR_MS)
 
         loop_run(store.write(change))
     for table, key in TABLES.items():
