@@ -3,8 +3,9 @@
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -59,6 +60,25 @@ def show_list(items: Iterable[object], columns: Sequence[Column], beside: Mappin
         show_table([column.title for column in shown], [[_cell(row, column) for column in shown] for row in rows])
         if not rows:
             click.echo("Nothing found.", err=True)
+
+
+def show_first(found: Iterator[object], limit: int, columns: Sequence[Column]) -> None:
+    """So many of a list, or all of it when the limit is 0; what is left out is counted."""
+    shown = list(islice(found, limit or None))
+    total = len(shown) + sum(1 for _ in found)
+    show_list(shown, columns, beside_part(len(shown), total))
+    if note := left_out(len(shown), total):
+        click.echo(note, err=True)
+
+
+def beside_part(shown: int, total: int) -> dict[str, object]:
+    """What the API's shape has beside the first items of a list."""
+    return {"total": total, "next": shown if shown < total else None}
+
+
+def left_out(shown: int, total: int) -> str:
+    """A sentence on the rest of a list, if there is one."""
+    return f"These are {shown} of {total}; --limit 0 shows all." if shown < total else ""
 
 
 def show_one(item: object, columns: Sequence[Column]) -> None:

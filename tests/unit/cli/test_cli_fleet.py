@@ -203,6 +203,41 @@ def test_gpus_are_limited_and_say_who_holds_them(stoker: RunStoker) -> None:
     assert len(json.loads(stoker("gpus", "--limit", "0", "--json", server=fake).stdout)["items"]) == 3
 
 
+@pytest.mark.parametrize(
+    ("verb", "items"), [("gpus", [gpu(0), gpu(1), gpu(2)]), ("nodes", [node("a"), node("b"), node("c")])]
+)
+def test_what_a_limit_leaves_out_is_counted(stoker: RunStoker, verb: str, items: list[dict[str, Any]]) -> None:
+    pages = [(200, page(*items[:2], following=2)), (200, page(items[2]))]
+
+    def asked(*words: str) -> Any:
+        fake = server()
+        fake.answers[f"GET /{verb}"] = list(pages)
+        return stoker(verb, *words, server=fake)
+
+    rest = "These are 1 of 3; --limit 0 shows all.\n"
+    assert [asked("--limit", "1", "-o", output).stderr for output in ("table", "csv", "json")] == [rest] * 3
+    part = json.loads(asked("--limit", "1", "--json").stdout)
+    assert (len(part["items"]), part["total"], part["next"]) == (1, 3, 1)
+    for limit in ("3", "0"):
+        whole = asked("--limit", limit, "--json")
+        found = json.loads(whole.stdout)
+        assert (len(found["items"]), found["total"], found["next"], whole.stderr) == (3, 3, None, "")
+
+
+def test_top_says_how_many_it_leaves_out(stoker: RunStoker) -> None:
+    consumers = page(consumer(), consumer(uid="u2"), consumer(uid="u3"))
+    rest = "These are 2 of 3; --limit 0 shows all."
+    shown = stoker("top", "--limit", "2", server=server(consumers=consumers))
+    assert shown.stderr == f"{rest}\n"
+    part = json.loads(stoker("top", "--limit", "2", "--json", server=server(consumers=consumers)).stdout)
+    assert (len(part["items"]), part["total"], part["next"]) == (2, 3, 2)
+    look = top.Look(Stoker("http://127.0.0.1:1", "x", transport=server(consumers=consumers).transport), "", 2)
+    look.again()
+    console = Console(width=80, height=20, record=True, file=io.StringIO())
+    console.print(top.framed(look, ""))
+    assert rest in console.export_text()
+
+
 def test_top_in_a_pipe_prints_once(stoker: RunStoker) -> None:
     view = overview(cluster("demo", simulated=True))
     fake = server(view, consumers=page(consumer(), consumer(workloadId="x", uid="u2", utilization=None, memory=None)))

@@ -1,13 +1,11 @@
 """`stoker gpus`."""
 
-from itertools import islice
-
 import click
 
 from stoker.cli.amounts import count, degrees, percent, size, watts
 from stoker.cli.freshness import looked
 from stoker.cli.options import reaches_server
-from stoker.cli.output import Column, show_list
+from stoker.cli.output import Column, show_first
 from stoker.cli.session import connect
 from stoker.cli.verbs.nodes import SORTS
 
@@ -54,4 +52,4 @@ def command(cluster: str, node: str, model: str, workload: str, state: str | Non
     found = client.fleet.gpus(
         cluster=cluster, node=node, model=model, workload=workload, state=state or "", sort=sort, order=order
     )
-    show_list(islice(found, limit or None), COLUMNS)
+    show_first(found, limit, COLUMNS)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stoker.cli.options import OneOf, reaches_server
-from stoker.cli.output import Column, is_text, show_list
+from stoker.cli.output import Column, is_text, left_out, show_list
 from stoker.cli.session import connect
 from stoker.cli.when import Moment
 from stoker.domain.workload import Kind
@@ -111,8 +111,8 @@ def command(
 
 def _show(page: "CountedPage[Workload]") -> None:
     show_list(page.items, COLUMNS, {"totalCount": page.total_count})
-    if page.total_count > len(page.items) and is_text():
-        click.echo(f"These are {len(page.items)} of {page.total_count}; --limit 0 shows all.", err=True)
+    if is_text() and (note := left_out(len(page.items), page.total_count)):
+        click.echo(note, err=True)
 
 
 def _watch(look: "Callable[[], CountedPage[Workload]]") -> None:

@@ -1,13 +1,11 @@
 """`stoker nodes`."""
 
-from itertools import islice
-
 import click
 
 from stoker.cli.amounts import count, degrees, percent, size, watts
 from stoker.cli.freshness import looked
 from stoker.cli.options import reaches_server
-from stoker.cli.output import Column, show_list
+from stoker.cli.output import Column, show_first
 from stoker.cli.session import connect
 
 STATES = ("idle", "partial", "busy", "faulty")
@@ -56,4 +54,4 @@ def command(name: str | None, cluster: str, pool: str, state: str | None, sort: 
     looked(client, cluster)
     order = "asc" if sort == "name" else "desc"
     found = client.fleet.nodes(cluster=cluster, name=name or "", pool=pool, state=state or "", sort=sort, order=order)
-    show_list(islice(found, limit or None), COLUMNS)
+    show_first(found, limit, COLUMNS)

@@ -10,7 +10,7 @@ import click
 from stoker.cli.amounts import age, count, known, percent, watts
 from stoker.cli.freshness import label, readings, warnings
 from stoker.cli.options import reaches_server
-from stoker.cli.output import Column, drawn, is_text, printable, show_list, show_table
+from stoker.cli.output import Column, beside_part, drawn, is_text, left_out, printable, show_list, show_table
 from stoker.cli.plots import sparkline
 from stoker.cli.session import connect
 from stoker.cli.when import Duration
@@ -46,11 +46,13 @@ class Look:
         self._seen: dict[str, deque[float | None]] = {}
         self.overview: Overview
         self.consumers: list[Consumer] = []
+        self.total = 0
 
     def again(self) -> None:
         self.overview = self._client.fleet.overview(cluster=self._cluster)
         found = self._client.fleet.consumers(cluster=self._cluster)
         self.consumers = list(islice(found, self._limit or None))
+        self.total = len(self.consumers) + sum(1 for _ in found)
         current = {each.uid: each.utilization for each in self.consumers}
         current[""] = self.overview.total.utilization
         self._seen = {uid: self._seen.get(uid, deque(maxlen=HISTORY)) for uid in current}
@@ -73,6 +75,9 @@ class Look:
         ]
         lines += [f"{label(cluster)}: {readings(cluster)}" for cluster in self.overview.clusters]
         return lines
+
+    def left_out(self) -> str:
+        return left_out(len(self.consumers), self.total)
 
     def rows(self) -> list[list[str]]:
         return [
@@ -108,13 +113,16 @@ def command(cluster: str, limit: int, every: int, once: bool) -> None:
     look.again()
     if not is_text():
         _warn(look)
-        show_list(look.consumers, COLUMNS)
+        show_list(look.consumers, COLUMNS, beside_part(len(look.consumers), look.total))
     elif once or not sys.stdout.isatty():
         _warn(look)
         click.echo("\n".join(look.head()) + "\n")
         show_table(TITLES, look.rows())
     else:
         _watch(look, every)
+        return
+    if note := look.left_out():
+        click.echo(note, err=True)
 
 
 def _warn(look: Look) -> None:
@@ -169,5 +177,6 @@ def framed(look: Look, trouble: str) -> "Layout":
     from rich.text import Text
 
     screen = Layout()
-    screen.split_column(Layout(page(look, trouble)), Layout(Text("q or Ctrl-C leaves.", style="dim"), size=1))
+    footer = f"q or Ctrl-C leaves. {look.left_out()}".rstrip()
+    screen.split_column(Layout(page(look, trouble)), Layout(Text(footer, style="dim"), size=1))
     return screen

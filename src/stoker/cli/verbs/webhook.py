@@ -9,7 +9,7 @@ import click
 from stoker.cli.edits import given
 from stoker.cli.groups import Verbs
 from stoker.cli.options import OneOf, confirm, reaches_server, yes_option
-from stoker.cli.output import Column, is_text, say, show_done, show_list, show_one
+from stoker.cli.output import Column, is_text, say, show_done, show_first, show_list, show_one
 from stoker.cli.session import connect
 from stoker.cli.when import Duration
 from stoker.domain.webhooks import DeliveryState, EventType
@@ -184,17 +184,17 @@ def test(webhook_id: str) -> None:
 @command.command("deliveries")
 @click.argument("webhook_id", metavar="ID")
 @click.option("--state", type=OneOf(DeliveryState), help="Only those in this state.")
-@click.option("--limit", type=click.IntRange(1), default=20, help="How many, newest first [default 20].")
+@click.option("--limit", type=click.IntRange(0), default=20, show_default=True, help="At the most; 0 for all.")
 @reaches_server
 def deliveries(webhook_id: str, state: DeliveryState | None, limit: int) -> None:
-    """List what was sent to a webhook, and what came of it.
+    """List what was sent to a webhook, and what came of it, newest first.
 
     \b
     stoker webhook deliveries 3f2c7a54-0b1e-4c57-9d6c-0a5f0c6f4a11
     stoker webhook deliveries 3f2c7a54-0b1e-4c57-9d6c-0a5f0c6f4a11 --state given-up
     """
     found = connect().webhooks.deliveries(webhook_id, state=given(state))
-    show_list(itertools.islice(found, limit), DELIVERIES)
+    show_first(found, limit, DELIVERIES)
 
 
 @command.command("retry")
