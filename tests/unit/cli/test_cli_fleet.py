@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -248,6 +249,31 @@ def test_top_in_a_pipe_prints_once(stoker: RunStoker) -> None:
     assert " ".join(text[4].split()) == f"{A} vision demo 8 50% ▅ 25% 5.2 kW 2h"
     assert len(fake.asked_for("GET", "/api/stoker/v1/consumers")) == 1
     assert json.loads(stoker("top", "--json", server=fake).stdout)["items"][0]["workloadId"] == A
+
+
+@pytest.mark.parametrize(
+    ("width", "titles"),
+    [
+        (160, ["WORKLOAD", "NAMESPACE", "CLUSTER", "GPUS", "UTILIZATION", "MEMORY", "POWER", "IDLE FOR"]),
+        (80, ["WORKLOAD", "NAMESPACE", "CLUSTER", "GPUS", "UTILIZATION", "MEMORY", "POWER", "IDLE FOR"]),
+        (60, ["WORKLOAD", "GPUS", "UTILIZATION", "MEMORY", "POWER", "IDLE FOR"]),
+        (40, ["WORKLOAD", "GPUS", "UTILIZATION", "MEMORY"]),
+    ],
+)
+def test_top_leaves_columns_out_before_it_cuts_numbers(home: Path, width: int, titles: list[str]) -> None:
+    fake = server(consumers=page(consumer(), consumer(workloadId="y", uid="u2")))
+    look = top.Look(Stoker("http://127.0.0.1:1", "x", transport=fake.transport), "", 10)
+    for _ in range(top.HISTORY):
+        look.again()
+    console = Console(record=True, width=width, file=io.StringIO())
+    console.print(top.page(look, ""))
+    *_, head, first, second = console.export_text().splitlines()
+    assert re.split(r"  +", head.strip()) == titles
+    values = {"WORKLOAD": A, "NAMESPACE": "vision", "CLUSTER": "demo", "GPUS": "8", "UTILIZATION": "50%"}
+    values |= {"MEMORY": "25%", "POWER": "5.2 kW", "IDLE FOR": "2h"}
+    assert re.split(r"  +", first.replace("▅", " ").strip()) == [values[title] for title in titles]
+    assert "…" not in first + second
+    assert ("▅" in first) is (width > 40)
 
 
 def test_top_goes_on_while_the_server_is_away(home: Path) -> None:
