@@ -55,3 +55,20 @@ def test_a_program_gets_the_points_themselves(stoker: RunStoker) -> None:
     [asked] = known.asked_for("GET", f"/api/stoker/v1/workloads/{A}/training-metrics")
     assert asked.url.params["limit"] == "50"
     assert "start" in asked.url.params
+
+
+def test_a_spreadsheet_gets_a_point_a_line(stoker: RunStoker) -> None:
+    curves = (curve("grad_norm", [0.5], steps=False), curve("loss", [4, 2.5]))
+    assert stoker("training", A, "-o", "csv", server=server(*curves)).stdout.splitlines() == [
+        "metric,at,step,value",
+        "grad_norm,2026-01-15T10:00:00.000Z,,0.5",
+        "loss,2026-01-15T10:00:00.000Z,0,4.0",
+        "loss,2026-01-15T10:01:00.000Z,10,2.5",
+    ]
+
+
+def test_points_that_are_left_out_are_spoken_of(stoker: RunStoker) -> None:
+    few = curve("loss", [4, 2.5])
+    note = "These are some of the points, evenly chosen; --points shows more.\n"
+    assert stoker("training", A, "-o", "csv", server=server(few | {"count": 3})).stderr == note
+    assert stoker("training", A, "-o", "csv", server=server(few)).stderr == ""

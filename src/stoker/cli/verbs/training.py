@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stoker.cli.options import reaches_server
-from stoker.cli.output import Column, is_text, show_list, show_table
+from stoker.cli.output import Column, chosen_output, is_text, show_list, show_table
 from stoker.cli.plots import line_plot, plot_width, short
 from stoker.cli.refs import found
 from stoker.cli.session import connect
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stoker.client.workload_shapes import TrainingCurve
 
 FIRST = ("loss", "accuracy", "tflops", "samples_per_second")
-COLUMNS = (Column("METRIC", "metric"), Column("POINTS", "count"))
+COLUMNS = (Column("METRIC", "metric"), Column("AT", "at"), Column("STEP", "step"), Column("VALUE", "value"))
 HEIGHT = 8
 
 
@@ -36,13 +36,16 @@ def command(workload: str | None, metrics: tuple[str, ...], since: datetime | No
     \b
     stoker training train-b2c4d
     stoker training train-b2c4d --metric grad_norm --since 1h
+    stoker training train-b2c4d --points 10000 -o csv
     """
     client = connect()
     name = found(client, workload).workload_id
     curves = client.workloads.training(name, start=since, limit=points).items
     chosen = [curve for curve in curves if not metrics or curve.metric in metrics]
     if not is_text():
-        show_list(chosen, COLUMNS, {})
+        show_list(_flat(chosen) if chosen_output() == "csv" else chosen, COLUMNS, {})
+        if any(curve.count > len(curve.points) for curve in chosen):
+            click.echo("These are some of the points, evenly chosen; --points shows more.", err=True)
         return
     if not chosen:
         click.echo(f"{name} has said nothing about {' or '.join(map(printable, metrics)) or 'training'}.", err=True)
@@ -78,3 +81,12 @@ def _row(curve: "TrainingCurve") -> list[str]:
     step = curve.points[-1].step
     shown = [short(value) for value in (values[-1], min(values), max(values))]
     return [printable(curve.metric), *shown, "-" if step is None else str(step), str(curve.count)]
+
+
+def _flat(curves: "Sequence[TrainingCurve]") -> list[dict[str, object]]:
+    """A point a line."""
+    return [
+        {"metric": curve.metric, "at": point.at, "step": point.step, "value": point.value}
+        for curve in curves
+        for point in curve.points
+    ]
