@@ -209,10 +209,10 @@ def test_an_escaped_backslash_before_u0000_is_no_nul(probes: Lab, family: str) -
 @pytest.mark.parametrize(
     ("query", "message", "field"),
     [
-        ("text=%ff", "query: it is not UTF-8 text.", "query"),
-        ("text=%ed%a0%80", "query: it is not UTF-8 text.", "query"),
+        ("text=%ff", "text: it is not UTF-8 text.", "text"),
+        ("text=%ed%a0%80", "text: it is not UTF-8 text.", "text"),
         ("%c3=1", "query: it is not UTF-8 text.", "query"),
-        ("text=%00", "query: it may not hold the character NUL.", "query"),
+        ("text=%00", "text: it may not hold the character NUL.", "text"),
         ("pageSize=0", 'pageSize: "0" is not allowed. Use a whole number from 1 to 1000.', "pageSize"),
         ("pageSize=-1", 'pageSize: "-1" is not allowed. Use a whole number from 1 to 1000.', "pageSize"),
         ("pageSize=1001", 'pageSize: "1001" is not allowed. Use a whole number from 1 to 1000.', "pageSize"),

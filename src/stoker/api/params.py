@@ -4,7 +4,7 @@ Unknown parameters are ignored, a bad value of a known one is an error that says
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Generic, TypeVar, get_type_hints
 from urllib.parse import unquote_to_bytes
 
@@ -73,8 +73,9 @@ class Decoder(Generic[P]):
             raise self._explained(given) from error
 
     def _read_query(self, query: bytes, given: dict[str, Any]) -> None:
-        for name, value in parse_query(query):
-            field = self._by_wire.get(name)
+        for name, sent in _pairs(query):
+            field = self._by_wire.get(_decode(name, "query"))
+            value = _decode(sent, "query" if field is None else field.wire)
             if field is None or (value == "" and field.blank_is_absent):
                 continue
             if not field.text and value.lower() == "null":  # which would be taken for None
@@ -112,12 +113,7 @@ def _wrong(field: Field, text: str) -> StokerError:
 
 def parse_query(query: bytes, source: str = "query") -> list[tuple[str, str]]:
     """Names and values of a query string, or of a form; text that is not UTF-8 is an error."""
-    found = []
-    for part in query.split(b"&"):
-        if part:
-            name, _, value = part.partition(b"=")
-            found.append((_decode(name, source), _decode(value, source)))
-    return found
+    return [(_decode(name, source), _decode(value, source)) for name, value in _pairs(query)]
 
 
 def decode_segment(segment: bytes) -> str | None:
@@ -127,6 +123,13 @@ def decode_segment(segment: bytes) -> str | None:
     except UnicodeDecodeError:
         return None
     return None if "\0" in text else text
+
+
+def _pairs(query: bytes) -> Iterator[tuple[bytes, bytes]]:
+    for part in query.split(b"&"):
+        if part:
+            name, _, value = part.partition(b"=")
+            yield name, value
 
 
 def _decode(raw: bytes, source: str) -> str:

@@ -115,9 +115,9 @@ def test_a_blank_choice_or_list_is_one_that_was_not_given(query: str) -> None:
         ("last=ended", "last", 'last: "ended" is not allowed. Use Running or Failed.'),
         ("phase=NULL", "phase", 'phase: "NULL" is not allowed. Use Running or Failed.'),
         ("pageNum=0&details=maybe", "pageNum", 'pageNum: "0" is not allowed. Use a whole number at least 1.'),
-        ("text=%00", "query", "query: it may not hold the character NUL."),
-        ("text=%FF", "query", "query: it is not UTF-8 text."),
-        ("text=%ED%A0%80", "query", "query: it is not UTF-8 text."),
+        ("text=%00", "text", "text: it may not hold the character NUL."),
+        ("text=%FF", "text", "text: it is not UTF-8 text."),
+        ("text=%ED%A0%80", "text", "text: it is not UTF-8 text."),
         ("unknown=%FF", "query", "query: it is not UTF-8 text."),
     ],
 )
