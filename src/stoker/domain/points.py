@@ -110,7 +110,7 @@ def curves(found: Points, most: int) -> list[Curve]:
 def _chosen(found: Points, first: int, last: int, most: int) -> Iterator[TrainingPoint]:
     if last - first <= most:
         return found.rows(first, last)
-    return _taken(found, np.linspace(first, last - 1, most).round().astype(np.int64)).rows()
+    return _taken(found, first + np.linspace(0, last - 1 - first, most).round().astype(np.int64)).rows()
 
 
 def _taken(found: Points, places: Integers | NDArray[np.bool_]) -> Points:

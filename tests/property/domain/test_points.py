@@ -75,3 +75,10 @@ def test_a_curve_keeps_its_ends_and_its_order_however_few_points_it_may_have(
             ((point.at, point.step) for point in curve.points),
             key=lambda each: (each[0], -1 if each[1] is None else each[1]),
         )
+
+
+@given(st.integers(2, 60), st.integers(2, 20))
+def test_metrics_that_were_said_together_are_thinned_to_the_same_steps(said: int, most: int) -> None:
+    measured = [Measured(step, step, {"a": 1.0, "loss": 2.0, "tflops": 3.0}) for step in range(said)]
+    found = merged([Part("pod", 1, columns(measured))], 0, said)
+    assert len({tuple(point.step for point in curve.points) for curve in curves(found, most)}) == 1
