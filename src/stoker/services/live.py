@@ -15,7 +15,7 @@ from stoker.domain.live import Consumer, Overview, Part, SourceState
 from stoker.services.context import Context
 from stoker.services.grids import GpuGrid, NodeGrid
 from stoker.services.monitoring import named
-from stoker.store import live_views
+from stoker.store import live_views, monitoring
 from stoker.store.base import Transaction
 
 SILENT_PERIODS = 4
@@ -63,8 +63,12 @@ class Live:
         return [_cluster_now(each, published.get(each.id), now, silent) for each in named(found, cluster)]
 
     async def consumers(self, cluster: str = "") -> list[tuple[Cluster, Consumer]]:
-        """Running workloads that hold GPUs, most GPUs first."""
+        """Running workloads that hold GPUs, most GPUs first; one that was deleted after the look is not among them."""
         found, consumers = await self._look(Part.CONSUMERS)
+        since = self._context.clock.now() - SILENT_MS
+        gone = await self._context.store.peek(lambda tx: monitoring.deleted_since(tx, since))
+        if gone:
+            consumers = [pair for pair in consumers if pair[1].uid not in gone]
         if not cluster:
             return consumers
         [wanted] = named(found, cluster)

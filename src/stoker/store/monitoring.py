@@ -45,6 +45,7 @@ GROUP BY kind
 HAVING SUM(workloads) > 0
 ORDER BY kind
 """
+DELETED_SINCE = "SELECT uid FROM workload WHERE deleted_at >= :since"  # index workload_gone_at
 HELD_NOW = """
 SELECT workload_uid, model, SUM(gpu_milli)
 FROM allocation
@@ -88,6 +89,10 @@ def find(transaction: Transaction, ref: str) -> Watched | None:
     """A workload without its GPUs, by uid or slug; None when it is absent or deleted."""
     row = transaction.one(BY_REF, {"ref": ref})
     return _built(row, _engines(transaction), {}) if row else None
+
+
+def deleted_since(transaction: Transaction, since: int) -> set[str]:
+    return {row[0] for row in transaction.all(DELETED_SINCE, {"since": since})}
 
 
 def browse(transaction: Transaction, query: WatchedQuery, cluster_id: str, window: Window) -> Listing[Watched]:

@@ -1,6 +1,7 @@
 """Overview, consumers and heatmap: what the controllers published, added up."""
 
 import pytest
+from tests.api.lab import SAFE
 from tests.contract.lens.lab import LensLab, consumer
 
 from stoker.domain.live import HotGpu, SourceState
@@ -139,6 +140,17 @@ def test_consumers_come_with_most_gpus_first(any_lab: LensLab) -> None:
     assert (shown, page["total"]) == ([("a", 8, 0.0), ("b", 8, 0.85), ("d", 1, 0.5)], 4)
     one = any_lab.data("/api/clusters/consumers", cluster="moon")
     assert ([row["uid"] for row in one["data"]], one["total"]) == (["c"], 1)
+
+
+def test_a_workload_is_no_consumer_from_the_moment_it_is_deleted(any_lab: LensLab) -> None:
+    ref = any_lab.submit()
+    any_lab.start(ref)
+    uid = any_lab.only()["uid"]
+    any_lab.publish(consumers=[consumer(uid, 8), consumer("other", 4)])
+    assert any_lab.data("/api/clusters/consumers")["total"] == 2
+    assert any_lab.delete(f"{SAFE}/{ref}", as_="admin").status_code == 204
+    page = any_lab.data("/api/clusters/consumers")
+    assert ([row["uid"] for row in page["data"]], page["total"]) == (["other"], 1)
 
 
 def test_consumers_come_in_pages(lab: LensLab) -> None:
