@@ -41,6 +41,18 @@ def test_a_job_that_runs_shows_the_loss_it_prints(tmp_path: Path) -> None:
         client.end(job)
 
 
+def test_a_progress_bar_shows_its_loss_before_its_line_ends(tmp_path: Path) -> None:
+    bar = r"printf '\rEpoch 0: 1%%|#  | %d/100 [00:01<00:09, 2.00it/s, loss=%d.5]' $n $n"
+    script = f"n=1\nwhile [ ! -e go ]; do {bar}; n=$((n+1)); sleep 0.4; done\n"
+    with LiveServer(tmp_path / "data").start() as server, closing(server.client()) as client:
+        job = client.create(script)
+        found = until(lambda: curves(client, job), lambda seen: len(seen.get("loss", [])) >= 4)
+        assert found["loss"][:4] == [(n, n + 0.5) for n in range(1, 5)]
+        assert client.workload(job)["phase"] == "Running"
+        client.send("POST", f"/api/custom/workloads/{job}/stop")
+        client.end(job)
+
+
 @pytest.mark.slow
 def test_a_server_that_is_killed_neither_loses_nor_doubles_a_point(tmp_path: Path, shared_folder: Path) -> None:
     with LiveServer(tmp_path / "data").start() as server, closing(server.client()) as client:

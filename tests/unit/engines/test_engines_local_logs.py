@@ -1,4 +1,7 @@
+import time
 from pathlib import Path
+
+import pytest
 
 from stoker.engines.local.keeper.folder import Folder
 from stoker.engines.local.keeper.output import Output
@@ -21,6 +24,29 @@ def test_lines_come_whole_however_they_were_written(tmp_path: Path) -> None:
     assert [line.text for line in read_log(tmp_path, 0, 10)] == ["one", "two"]
     written.flush()
     assert [line.text for line in read_log(tmp_path, 0, 10)] == ["one", "two", "th"]
+
+
+def test_a_line_that_is_drawn_over_for_long_is_written_as_it_is_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    written = output(tmp_path)
+    for second in range(4):
+        now += 0.6
+        assert written.feed(b"\r%d%%|#" % second) is (second == 2)
+    written.feed(b"    \n")
+    assert [line.text for line in read_log(tmp_path, 0, 10)] == ["\r0%|#\r1%|#", "\r2%|#\r3%|#    "]
+
+
+def test_a_carriage_return_alone_ends_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    written = output(tmp_path)
+    for part in (b"from ", b"Windows\r", b"\n", b"a\rb\n"):
+        now += 5.0
+        written.feed(part)
+    assert [line.text for line in read_log(tmp_path, 0, 10)] == ["from Windows\r", "a\rb"]
 
 
 def test_a_reader_that_comes_back_goes_on_where_it_was(tmp_path: Path) -> None:

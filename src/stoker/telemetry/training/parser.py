@@ -1,7 +1,7 @@
 """One parser per pod, fed line by line. It never fails, and its time grows only with the length of the line."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from stoker.domain.training import Measured
 from stoker.telemetry.training.mappings import read_mapping
@@ -22,20 +22,25 @@ class TrainingParser:
     def __init__(self) -> None:
         self._progress = Progress()
         self._speakers: dict[int, str] = {}
+        self._said: Mapping[str, float] = {}
 
     def parse(self, text: str, at: int) -> Sequence[Measured]:
-        """What a line says; a line that was drawn over several times says several things."""
+        """What a line says. One that is drawn over says several things, and goes on with what the line before said."""
         if not is_candidate(text):
             return NOTHING
         if "\x1b" in text:
             text = _ANSI.sub("", text)
         if "\r" not in text and "\b" not in text:
             found = self._read(text)
-            return NOTHING if found is None or self._is_echo(text, found[0]) else (Measured(at, *found),)
-        drawn = [self._read(part) for part in re.split(r"[\r\b]+", text)]
+            if found is None or self._is_echo(text, found[0]):
+                return NOTHING
+            self._said = found[1]
+            return (Measured(at, *found),)
         measured: list[Measured] = []
-        for found in drawn:
-            if found is not None and not (measured and measured[-1].metrics == found[1]):
+        for part in re.split(r"[\r\b]+", text):
+            found = self._read(part)
+            if found is not None and found[1] != self._said:
+                self._said = found[1]
                 measured.append(Measured(at, *found))
         return measured
 

@@ -337,6 +337,14 @@ def test_a_line_that_was_drawn_over_says_each_new_thing_once() -> None:
     assert [(each.step, each.metrics["loss"]) for each in found] == [(1, 2.5), (3, 2.25)]
 
 
+def test_a_bar_that_comes_in_several_lines_says_each_new_thing_once() -> None:
+    parser = TrainingParser()
+    bar = "\rEpoch 0:  1%|#         | {}/100 [00:01<00:09,  2.00it/s, loss={}]"
+    lines = [bar.format(1, 2.5) + bar.format(2, 2.5), bar.format(3, 2.5) + bar.format(4, 2.25), bar.format(5, 2.25)]
+    found = [(at, each.step, each.metrics["loss"]) for at, line in enumerate(lines) for each in parser.parse(line, at)]
+    assert found == [(0, 1, 2.5), (1, 4, 2.25)]
+
+
 def test_of_what_all_ranks_of_a_pod_print_of_a_step_one_counts() -> None:
     parser = TrainingParser()
     said = [(rank, step) for step in (1, 2) for rank in (3, 0, 1)]

@@ -1,7 +1,8 @@
 """What a command prints, line by line with the time, in files that are replaced when they are full.
 
 A file is named by the position of its first byte, so a position stays true whatever was dropped before it.
-Only whole lines are in a file; one longer than 64 KiB is written as several.
+Only whole lines are in a file; one longer than 64 KiB is written as several, and so is one that is drawn over for
+longer than a second: a progress bar may go on for hours before its line ends.
 """
 
 import os
@@ -10,6 +11,7 @@ import time
 from .folder import LOG, Folder
 
 LINE_LIMIT = 65_536
+DRAWN_SECONDS = 1.0
 
 
 class Output:
@@ -22,14 +24,21 @@ class Output:
         self._begin = 0
         self._size = 0
         self._rest = b""
+        self._rest_since = 0.0
         self._at = 0
         self._lost = 0
 
     def feed(self, data: bytes) -> bool:
         """Take what was printed; tells whether a line was written."""
+        now = time.monotonic()
+        began = not self._rest
         data = self._rest + data
         end = data.rfind(b"\n") + 1
         lines, self._rest = data[:end], data[end:]
+        if lines or began:
+            self._rest_since = now
+        elif now - self._rest_since >= DRAWN_SECONDS and (drawn := last_drawn(self._rest)):
+            lines, self._rest, self._rest_since = drawn + b"\n", self._rest[len(drawn) :], now
         if len(data) > LINE_LIMIT:
             lines = b"".join(piece + b"\n" for line in lines.split(b"\n")[:-1] for piece in pieces(line))
             *whole, self._rest = pieces(self._rest)
@@ -84,6 +93,11 @@ class Output:
         self._names.append(name)
         while len(self._names) > self._segments:
             self._folder.remove(self._names.pop(0))
+
+
+def last_drawn(rest: bytes) -> bytes:
+    """What is complete of a line that is drawn over: all before its last carriage return that something follows."""
+    return rest[: max(0, rest.rfind(b"\r", 0, -1))]
 
 
 def pieces(line: bytes) -> list[bytes]:
