@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 SENTENCE = 24
 """A column of sentences is not drawn narrower than this."""
+GAP = 2
+"""Blanks between two columns."""
 
 
 class Column(Struct, frozen=True):
@@ -105,10 +107,10 @@ def show_done(item: object, columns: Sequence[Column], sentence: str) -> None:
 
 def show_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A table: drawn by rich on a terminal, plain columns in a pipe, without colours, or where it would not fit."""
-    widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
-    if sys.stdout.isatty() and not os.environ.get("NO_COLOR") and _fits(widths, _sentences(titles, rows)):
+    if sys.stdout.isatty() and not os.environ.get("NO_COLOR") and _fits(titles, rows):
         _rich_table(titles, rows)
         return
+    widths = _widths(titles, rows)
     for row in (titles, *rows):
         click.echo("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
 
@@ -134,10 +136,20 @@ def _rich_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     Console(highlight=False).print(drawn(titles, rows))
 
 
-def _fits(widths: Sequence[int], sentences: Sequence[bool]) -> bool:
+def _fits(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     """No word has to be broken. Where one would be, the terminal wraps whole lines better than a table its cells."""
-    least = [min(width, SENTENCE) if each else width for width, each in zip(widths, sentences, strict=True)]
-    return sum(least) + 2 * (len(least) - 1) <= shutil.get_terminal_size().columns
+    least = least_widths(titles, rows)
+    return sum(least) + GAP * (len(least) - 1) <= shutil.get_terminal_size().columns
+
+
+def least_widths(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+    """How narrow each column may be drawn."""
+    widths, sentences = _widths(titles, rows), _sentences(titles, rows)
+    return [min(width, SENTENCE) if each else width for width, each in zip(widths, sentences, strict=True)]
+
+
+def _widths(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
 
 
 def _sentences(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[bool]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stoker.cli.output import Column, cells, drawn, is_text, show_json_line, shown_columns
+from stoker.cli.fitting import Fitted
+from stoker.cli.output import Column, cells, is_text, show_json_line, shown_columns
 
 if TYPE_CHECKING:
     from stoker.client import Stoker
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 2.0
 SETTLE_SECONDS = 0.2
 PAUSE_SECONDS = 5.0
+SPARED = ("KIND", "REPLICAS", "USER", "WORKSPACE", "MESSAGE")
+"""What a narrow screen goes without, the first of them first."""
 
 
 def watch(client: "Stoker", look: "Callable[[], CountedPage[Workload]]", columns: Sequence[Column]) -> None:
@@ -54,7 +57,7 @@ def _redraw(look: "Callable[[], CountedPage[Workload]]", columns: Sequence[Colum
     with Live(console=Console(highlight=False), auto_refresh=False, screen=True) as live:
         while True:
             rows = [cells(item, columns) for item in look().items]
-            live.update(drawn([column.title for column in shown_columns(columns)], rows), refresh=True)
+            live.update(Fitted([column.title for column in shown_columns(columns)], rows, SPARED), refresh=True)
             _until_changed(changed)
 
 

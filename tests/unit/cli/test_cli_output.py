@@ -11,6 +11,8 @@ from click.testing import Result
 from tests.unit.cli.conftest import RunStoker
 from tests.unit.cli.fake import FakeServer, page, user
 
+from stoker.cli import watch
+from stoker.cli.fitting import fitted
 from stoker.cli.output import show_table
 
 PEOPLE = (user("ada", fullName="Ada, Countess", role="admin"), user("li.wei"))
@@ -153,3 +155,20 @@ def test_a_terminal_wraps_sentences_and_never_words(
     shown = capsys.readouterr().out.splitlines()
     assert len(shown) == lines
     assert "train-b2c4d  lena.fischer" in shown[1]
+
+
+@pytest.mark.parametrize(
+    ("width", "titles"),
+    [
+        (140, ["ID", "PHASE", "KIND", "USER", "GPU", "MESSAGE"]),
+        (60, ["ID", "PHASE", "USER", "GPU", "MESSAGE"]),
+        (55, ["ID", "PHASE", "GPU", "MESSAGE"]),
+        (30, ["ID", "PHASE", "GPU"]),
+        (10, ["ID", "PHASE", "GPU"]),
+    ],
+)
+def test_a_narrow_screen_goes_without_columns_and_cuts_no_value_that_has_room(width: int, titles: list[str]) -> None:
+    every = ("ID", "PHASE", "KIND", "USER", "GPU", "MESSAGE")
+    row = ("train-b2c4d", "Succeeded", "PyTorchJob", "anna", "8", "every pod exited with code 0, as it should")
+    shown, [cells] = fitted(every, [row], watch.SPARED, width)
+    assert (shown, cells) == (titles, [value for title, value in zip(every, row, strict=True) if title in titles])

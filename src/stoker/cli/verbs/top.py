@@ -2,34 +2,31 @@
 
 import sys
 from collections import deque
-from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import click
 
 from stoker.cli.amounts import age, count, known, percent, watts
+from stoker.cli.fitting import Fitted
 from stoker.cli.freshness import label, readings, warnings
 from stoker.cli.options import reaches_server
-from stoker.cli.output import Column, beside_part, drawn, is_text, left_out, printable, show_list, show_table
+from stoker.cli.output import Column, beside_part, is_text, left_out, printable, show_list, show_table
 from stoker.cli.plots import sparkline
 from stoker.cli.session import connect
 from stoker.cli.when import Duration
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, Group
+    from rich.console import Group
     from rich.layout import Layout
-    from rich.table import Table
 
     from stoker.client import Stoker
     from stoker.client.fleet_shapes import Consumer, Overview
 
 HISTORY = 30
 TITLES = ("WORKLOAD", "NAMESPACE", "CLUSTER", "GPUS", "UTILIZATION", "", "MEMORY", "POWER", "IDLE FOR")
-SPARK = TITLES.index("")
 SPARED = ("CLUSTER", "NAMESPACE", "POWER", "IDLE FOR", "MEMORY")
 """What a narrow screen goes without, the first of them first."""
-GAP = 2
 COLUMNS = (
     Column("WORKLOAD", "workloadId"),
     Column("NAMESPACE", "namespace"),
@@ -174,30 +171,7 @@ def page(look: Look, trouble: str) -> "Group":
 
     warned = [Text(line, style="bold red") for line in (*([trouble] if trouble else []), *warnings(look.overview))]
     head = [Text(line) for line in look.head()]
-    return Group(*warned, *head, Text(""), Fitted(look.rows()))
-
-
-class Fitted:
-    """The table in whatever width there is: a column is left out before a number is cut."""
-
-    def __init__(self, rows: list[list[str]]) -> None:
-        self._rows = rows
-
-    def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "Iterator[Table]":
-        yield drawn(*fitted(self._rows, options.max_width))
-
-
-def fitted(rows: list[list[str]], width: int) -> tuple[list[str], list[list[str]]]:
-    """Titles and rows of the columns that have room; sparks reach back as far as there is room beside them."""
-    widths = [max(map(len, column)) for column in zip(TITLES, *rows, strict=True)]
-    shown = [place for place in range(len(TITLES)) if place != SPARK]
-    spared = map(TITLES.index, SPARED)
-    while (room := width - sum(widths[place] + GAP for place in shown)) < -GAP and (place := next(spared, None)):
-        shown.remove(place)
-    if room > 0:
-        rows = [[*row[:SPARK], row[SPARK][-room:], *row[SPARK + 1 :]] for row in rows]
-        shown = sorted([*shown, SPARK])
-    return [TITLES[place] for place in shown], [[row[place] for place in shown] for row in rows]
+    return Group(*warned, *head, Text(""), Fitted(TITLES, look.rows(), SPARED))
 
 
 def framed(look: Look, trouble: str) -> "Layout":
