@@ -22,7 +22,7 @@ _PAIR = re.compile(
 )
 _STEP = re.compile(
     rf"{_BEFORE}(?:global_|train_|training_)?(step|steps|iteration|iter|update|num_updates|it)\b"
-    r"[\"']?\s{0,4}[:=#]?\s{0,12}[\[(]?\s{0,12}(\d{1,15})(?![\d.]*\.\d)",
+    r"[\"']?\s{0,4}[:=#]?\s{0,12}[\[(]?\s{0,12}(\d{1,15})(?!\d|\.\d)",
     re.IGNORECASE,
 )
 _EPOCH = re.compile(

@@ -337,6 +337,12 @@ def test_a_line_that_was_drawn_over_says_each_new_thing_once() -> None:
     assert [(each.step, each.metrics["loss"]) for each in found] == [(1, 2.5), (3, 2.25)]
 
 
+def test_a_step_is_a_whole_number_and_taken_whole() -> None:
+    assert [each.step for each in TrainingParser().parse("step=123456789012345 loss=0.5", 0)] == [123456789012345]
+    for step in ("12345678901234567890", "1.5", "0.25"):
+        assert not TrainingParser().parse(f"step={step} loss=0.5", 0)
+
+
 def test_a_bar_that_comes_in_several_lines_says_each_new_thing_once() -> None:
     parser = TrainingParser()
     bar = "\rEpoch 0:  1%|#         | {}/100 [00:01<00:09,  2.00it/s, loss={}]"
