@@ -3,10 +3,10 @@
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import msgspec
@@ -18,6 +18,9 @@ from stoker.cli.untrusted import cell, json_text, printable
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from stoker.client.operation import Items
+
+T = TypeVar("T")
 SENTENCE = 24
 """A column of sentences is not drawn narrower than this."""
 GAP = 2
@@ -64,13 +67,18 @@ def show_list(items: Iterable[object], columns: Sequence[Column], beside: Mappin
             click.echo("Nothing found.", err=True)
 
 
-def show_first(found: Iterator[object], limit: int, columns: Sequence[Column]) -> None:
-    """So many of a list, or all of it when the limit is 0; what is left out is counted."""
-    shown = list(islice(found, limit or None))
-    total = len(shown) + sum(1 for _ in found)
+def show_first(found: "Items[Any]", limit: int, columns: Sequence[Column]) -> None:
+    """So many of a list, or all of it when the limit is 0; what is left out is said."""
+    shown, total = first_of(found, limit)
     show_list(shown, columns, beside_part(len(shown), total))
     if note := left_out(len(shown), total):
         click.echo(note, err=True)
+
+
+def first_of(found: "Items[T]", limit: int) -> tuple[list[T], int]:
+    """So many of a list, or all of it when the limit is 0, and how many there are."""
+    shown = list(islice(found, limit or None))
+    return shown, len(shown) + sum(1 for _ in found) if found.total is None else found.total
 
 
 def beside_part(shown: int, total: int) -> dict[str, object]:

@@ -51,6 +51,25 @@ class Carrier(Protocol):
     def stream(self, request: Request, item: Callable[[ServerEvent], Any]) -> Any: ...
 
 
+class Items(Generic[R]):
+    """The items of a list, asked for page by page. `total` is how many there are by the last page, if it said so."""
+
+    def __init__(self, pages: Iterator[AnyPage]) -> None:
+        self.total: int | None = None
+        self._items = self._of(pages)
+
+    def __iter__(self) -> Iterator[R]:
+        return self
+
+    def __next__(self) -> R:
+        return next(self._items)
+
+    def _of(self, pages: Iterator[AnyPage]) -> Iterator[R]:
+        for page in pages:
+            self.total = page.total
+            yield from page.items
+
+
 class Resource(Generic[F]):
     """Operations on one kind of thing."""
 
@@ -151,7 +170,7 @@ class Listing(Declaration[P, R]):
     @overload
     def __get__(self, resource: None, owner: type) -> Self: ...
     @overload
-    def __get__(self, resource: Resource[Sync], owner: type) -> Callable[P, Iterator[R]]: ...
+    def __get__(self, resource: Resource[Sync], owner: type) -> Callable[P, Items[R]]: ...
     @overload
     def __get__(self, resource: Resource[Async], owner: type) -> Callable[P, AsyncIterator[R]]: ...
     def __get__(self, resource: Resource[Any] | None, owner: type) -> Any:

@@ -28,6 +28,7 @@ class Page(Struct, Generic[T], frozen=True):
 
     items: tuple[T, ...]
     next: int | str | None
+    total: int | None = None
 
     def after(self, begin: str) -> int | str | None:
         return self.next
@@ -38,6 +39,10 @@ class CountedPage(Struct, Generic[T], frozen=True, rename="camel"):
 
     total_count: int
     items: tuple[T, ...]
+
+    @property
+    def total(self) -> int:
+        return self.total_count
 
     def after(self, begin: str) -> int | None:
         """Where the next one begins, when this one began there."""

@@ -12,7 +12,7 @@ from msgspec import Struct
 from stoker import __version__
 from stoker.client.address import is_loopback, not_an_address, server_address
 from stoker.client.exchange import Answer, Lost, Pause, Request, Unreachable, converse
-from stoker.client.operation import AnyPage
+from stoker.client.operation import AnyPage, Items
 from stoker.client.shapes import LoggedIn
 from stoker.client.sse import Reading, ServerEvent
 from stoker.domain.errors import ErrorCode, StokerError
@@ -67,11 +67,14 @@ class SyncCarrier:
             self.destination.note(end.value)
             return end.value
 
-    def each(self, request: Request, following: Callable[[Request, AnyPage], Request | None]) -> Iterator[Any]:
+    def each(self, request: Request, following: Callable[[Request, AnyPage], Request | None]) -> Items[Any]:
+        return Items(self._pages(request, following))
+
+    def _pages(self, request: Request, following: Callable[[Request, AnyPage], Request | None]) -> Iterator[AnyPage]:
         asked: Request | None = request
         while asked is not None:
             page = self.run(asked)
-            yield from page.items
+            yield page
             asked = following(asked, page)
 
     def stream(self, request: Request, item: Callable[[ServerEvent], Any]) -> Iterator[Any]:

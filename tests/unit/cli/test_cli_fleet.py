@@ -208,7 +208,7 @@ def test_gpus_are_limited_and_say_who_holds_them(stoker: RunStoker) -> None:
     ("verb", "items"), [("gpus", [gpu(0), gpu(1), gpu(2)]), ("nodes", [node("a"), node("b"), node("c")])]
 )
 def test_what_a_limit_leaves_out_is_counted(stoker: RunStoker, verb: str, items: list[dict[str, Any]]) -> None:
-    pages = [(200, page(*items[:2], following=2)), (200, page(items[2]))]
+    pages = [(200, {**each, "total": 3}) for each in (page(*items[:2], following=2), page(items[2]))]
 
     def asked(*words: str) -> Any:
         fake = server()

@@ -1,7 +1,7 @@
 """The two clients over a fake transport."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncIterator, Awaitable
 from datetime import UTC, datetime
 from typing import assert_type
 
@@ -11,6 +11,7 @@ from tests.unit.cli.fake import FakeServer, page, problem, raising, user
 
 from stoker.client import AsyncStoker, Stoker, StokerError, Unreachable
 from stoker.client.address import is_loopback, server_address
+from stoker.client.operation import Items
 from stoker.client.shapes import NewKey, Quota, QuotaEdit, User
 from stoker.client.transport import unproxied
 from stoker.domain.identity import Scope, UserRole
@@ -49,7 +50,7 @@ def test_a_list_asks_for_a_page_when_its_first_item_is_needed() -> None:
     server = pages()
     with client(server) as stoker:
         found = stoker.users.list(role=UserRole.USER, disabled=False)
-        assert_type(found, Iterator[User])
+        assert_type(found, Items[User])
         assert server.asked == []
         assert [next(found).name, next(found).name] == ["a", "b"]
         assert len(server.asked) == 1

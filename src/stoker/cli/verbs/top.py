@@ -2,7 +2,6 @@
 
 import sys
 from collections import deque
-from itertools import islice
 from typing import TYPE_CHECKING
 
 import click
@@ -11,7 +10,7 @@ from stoker.cli.amounts import age, count, known, percent, watts
 from stoker.cli.fitting import Fitted
 from stoker.cli.freshness import label, readings, warnings
 from stoker.cli.options import reaches_server
-from stoker.cli.output import Column, beside_part, is_text, left_out, printable, show_list, show_table
+from stoker.cli.output import Column, beside_part, first_of, is_text, left_out, printable, show_list, show_table
 from stoker.cli.plots import sparkline
 from stoker.cli.session import connect
 from stoker.cli.when import Duration
@@ -54,8 +53,7 @@ class Look:
     def again(self) -> None:
         self.overview = self._client.fleet.overview(cluster=self._cluster)
         found = self._client.fleet.consumers(cluster=self._cluster)
-        self.consumers = list(islice(found, self._limit or None))
-        self.total = len(self.consumers) + sum(1 for _ in found)
+        self.consumers, self.total = first_of(found, self._limit)
         current = {each.uid: each.utilization for each in self.consumers}
         current[""] = self.overview.total.utilization
         self._seen = {uid: self._seen.get(uid, deque(maxlen=HISTORY)) for uid in current}
