@@ -100,11 +100,11 @@ class PodFilter(Struct, frozen=True):
 
 class PodQuery(Struct, frozen=True, kw_only=True):
     """`workspace_ids` of None is every workspace; `ended` of None is whether they have or not; `deleted` asks for
-    pods of workloads that are gone."""
+    pods of workloads that are gone, and None for those of all."""
 
     workspace_ids: tuple[int, ...] | None = None
     workload_uid: str = ""
-    deleted: bool = False
+    deleted: bool | None = False
     ended: bool | None = None
     search: str = ""
     filters: tuple[PodFilter, ...] = ()

@@ -5,7 +5,7 @@ from msgspec import Struct, structs
 from stoker.domain.listing import PodQuery, Window
 from stoker.domain.permissions import Action, Actor
 from stoker.services.context import Context, authorise
-from stoker.services.visible import visible
+from stoker.services.visible import remembered
 from stoker.store import nodes, pod_list
 from stoker.store.base import Transaction
 from stoker.store.pod_list import PodEntry
@@ -23,7 +23,8 @@ class Pods:
         self._context = context
 
     async def browse(self, actor: Actor, query: PodQuery, window: Window) -> FoundPods:
-        """Admins see all, others what is in their workspaces; those of one workload when it is named."""
+        """Admins see all, others what is in their workspaces; those of one workload when it is named, also if it is
+        deleted."""
         authorise(actor, Action.WORKLOAD_LIST)
 
         def read(transaction: Transaction) -> FoundPods:
@@ -50,5 +51,5 @@ class Pods:
 
 def _seen(transaction: Transaction, actor: Actor, query: PodQuery) -> PodQuery:
     ids = None if actor.admin else tuple(sorted(actor.memberships))
-    uid = visible(transaction, actor, query.workload_uid).workload.uid if query.workload_uid else ""
+    uid = remembered(transaction, actor, query.workload_uid).workload.uid if query.workload_uid else ""
     return structs.replace(query, workspace_ids=ids, workload_uid=uid)

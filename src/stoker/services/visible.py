@@ -10,10 +10,16 @@ from stoker.store.workload_list import Entry
 
 def visible(transaction: Transaction, actor: Actor, ref: str) -> Entry:
     """The workload, if the caller may know of it; absent, deleted and hidden look the same."""
-    entry = workload_list.find(transaction, ref)
-    if entry is None or entry.workload.deleted_at is not None:
+    entry = remembered(transaction, actor, ref)
+    if entry.workload.deleted_at is not None:
         raise not_found("workload", ref)
-    if not actor.admin and entry.workload.workspace_id not in actor.memberships:
+    return entry
+
+
+def remembered(transaction: Transaction, actor: Actor, ref: str) -> Entry:
+    """The same of a workload that may be deleted."""
+    entry = workload_list.find(transaction, ref)
+    if entry is None or not (actor.admin or entry.workload.workspace_id in actor.memberships):
         raise not_found("workload", ref)
     authorise(actor, Action.WORKLOAD_READ, Target(workspace_id=entry.workload.workspace_id))
     return entry

@@ -30,7 +30,7 @@ from stoker.services.submission import (
     check_start,
     check_trust,
 )
-from stoker.services.visible import visible
+from stoker.services.visible import remembered, visible
 from stoker.store import clusters, pods, workload_list, workloads, workspaces
 from stoker.store.base import Transaction
 from stoker.store.under_way import read_cluster
@@ -143,8 +143,10 @@ class Workloads:
         return await self._context.store.read(query)
 
     async def life(self, actor: Actor, ref: str) -> Life:
+        """What happened to a workload, to one that is deleted too."""
+
         def query(transaction: Transaction) -> Life:
-            workload = visible(transaction, actor, ref).workload
+            workload = remembered(transaction, actor, ref).workload
             conditions = workloads.conditions(transaction, workload.uid)
             return Life(workload, conditions, _with_ends(workload, workloads.phases(transaction, workload.uid)))
 

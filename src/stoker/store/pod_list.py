@@ -78,9 +78,10 @@ def count(transaction: Transaction, query: PodQuery) -> int:
 def _condition(query: PodQuery, params: dict[str, object]) -> str:
     clauses = [
         "workload.uid = pod.workload_uid",
-        "workload.deleted_at IS NOT NULL" if query.deleted else "workload.deleted_at IS NULL",
         _in_workspaces(query.workspace_ids, params),
     ]
+    if query.deleted is not None:
+        clauses.append("workload.deleted_at IS NOT NULL" if query.deleted else "workload.deleted_at IS NULL")
     if query.ended is not None:
         clauses.append("pod.ended_at IS NOT NULL" if query.ended else "pod.ended_at IS NULL")
     if query.workload_uid:

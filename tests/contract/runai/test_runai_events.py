@@ -71,6 +71,14 @@ def test_a_stop_that_was_resumed_is_in_the_history(lab: QueueLab) -> None:
 
 
 @pytest.mark.parametrize(("what", "items"), [("events", "events"), ("history", "records")])
+def test_what_happened_to_a_deleted_workload_is_still_known(lab: QueueLab, what: str, items: str) -> None:
+    made = submit(lab)["workloadId"]
+    assert lab.delete(f"{WORKLOADS}/trainings/{made}", as_="member").status_code == 202
+    assert _get(lab, made, what)[items]
+    assert lab.get(f"{WORKLOADS}/{made}/{what}", as_="outsider").status_code == 404
+
+
+@pytest.mark.parametrize(("what", "items"), [("events", "events"), ("history", "records")])
 def test_pages_follow_each_other(lab: QueueLab, ref: str, what: str, items: str) -> None:
     whole, offset, seen = _get(lab, ref, what)[items], 0, []
     while offset is not None:

@@ -108,6 +108,14 @@ def test_pages_of_pods_follow_each_other(lab: QueueLab) -> None:
     assert ([each["name"] for each in page["pods"]], page["next"]) == (["pod-2"], None)
 
 
+def test_the_pods_of_a_deleted_workload_are_still_listed_by_its_id(lab: QueueLab) -> None:
+    [mine, *_], [gone] = _get(lab)["pods"], _get(lab, deleted=True)["pods"]
+    for ref, deleted, there in ((gone, True, True), (gone, False, True), (mine, True, False), (mine, False, True)):
+        shown = _get(lab, f"{WORKLOADS}/{ref['workloadId']}/pods", deleted=deleted)["pods"]
+        assert (ref["id"] in [each["id"] for each in shown]) is there, (ref["name"], deleted)
+    assert lab.get(f"{WORKLOADS}/{gone['workloadId']}/pods", as_="outsider").status_code == 404
+
+
 def test_who_may_not_see_the_workload_sees_no_pod(lab: QueueLab) -> None:
     ref = _get(lab)["pods"][0]["workloadId"]
     for other in ("outsider", "nobody"):

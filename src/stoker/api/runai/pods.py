@@ -51,6 +51,7 @@ class PodParams(PodCountParams, frozen=True, kw_only=True, rename="camel"):
 
 class PodsOfWorkload(Params, frozen=True, kw_only=True, rename="camel"):
     workload_id: Annotated[str, Meta(min_length=1, max_length=100)]
+    deleted: Annotated[bool, Meta(description="None unless the workload is deleted.")] = False
     offset: Annotated[int, Meta(ge=0, le=10_000_000)] = 0
     limit: Annotated[int, Meta(ge=1, le=500)] = 50
     search: Annotated[str, Meta(max_length=200)] = ""
@@ -131,10 +132,10 @@ async def count_pods(call: Call[PodCountParams]) -> CountAnswer:
     "GET", "/api/v1/workloads/{workloadId}/pods", family=RUNAI, action=Action.WORKLOAD_READ, params=PodsOfWorkload
 )
 async def list_pods_of_workload(call: Call[PodsOfWorkload]) -> PodsAnswer:
-    """The pods of a workload, of all its attempts."""
+    """The pods of a workload, of all its attempts, also of one that is deleted."""
     asked = call.params
     window = Window(asked.offset, asked.limit)
-    query = PodQuery(workload_uid=asked.workload_id, search=asked.search)
+    query = PodQuery(workload_uid=asked.workload_id, deleted=asked.deleted or None, search=asked.search)
     return _answer(await call.services.pods.browse(call.actor, query, window), window, full=False)
 
 
