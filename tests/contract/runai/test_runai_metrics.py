@@ -64,6 +64,19 @@ def test_what_gpus_showed_is_averaged_and_what_they_held_is_added_up(any_lab: Ru
     assert [each["timestamp"] for each in found["values"]] == [rfc3339(begun + MINUTE), rfc3339(begun + 2 * MINUTE)]
 
 
+def test_bytes_are_whole(any_lab: RunaiLab) -> None:
+    ref = any_lab.submit(gpu="1")
+    any_lab.add_nodes(Node("node-001", 1, 1, (Device(0, "", "m", 100 * 2**30),)))
+    any_lab.start(ref, {"node-001": [0]})
+    begun = any_lab.clock.now()
+    any_lab.clock.advance(seconds=120)
+    for second, used in ((30, 61 * 10**9), (60, 59 * 10**9 + 1)):
+        any_lab.sample(begun + second * 1000, {"node-001": [{Metric.MEMORY_USED: used}]})
+    answer = metrics(any_lab, ref, "GPU_MEMORY_USAGE_BYTES", begun, begun + MINUTE, numberOfSamples=1)
+    [value] = values(answer, "GPU_MEMORY_USAGE_BYTES")
+    assert abs(int(value) - 60 * 10**9) < 10**8
+
+
 def test_counts_and_requests_follow_the_pods(any_lab: RunaiLab) -> None:
     ref = any_lab.submit(gpu="1", replica=2)
     submitted = any_lab.clock.now()

@@ -139,13 +139,15 @@ def _measurements(name: str, found: Consumed) -> Iterator[Measurement]:
     """One line, or one for each GPU that there was."""
     gpus = found.gpus.get(PER_GPU[name], {}) if name in PER_GPU else {}
     for device, points in sorted(gpus.items()):
-        yield Measurement(name, _values(points), {"gpu": str(device)})
+        yield Measurement(name, _values(name, points), {"gpu": str(device)})
     if not gpus:
-        yield Measurement(name, _values(found.values.get(MEASURES[name], []) if name in MEASURES else []))
+        yield Measurement(name, _values(name, found.values.get(MEASURES[name], []) if name in MEASURES else []))
 
 
-def _values(points: Sequence[Point]) -> list[MetricValue]:
-    return [MetricValue(number_text(round(value, DIGITS)), rfc3339(at)) for value, at in points]
+def _values(name: str, points: Sequence[Point]) -> list[MetricValue]:
+    """There are no parts of a byte."""
+    digits = 0 if "_BYTES" in name else DIGITS
+    return [MetricValue(number_text(round(value, digits)), rfc3339(at)) for value, at in points]
 
 
 def _histogram(name: str, found: Consumed) -> Histogram:
