@@ -76,6 +76,8 @@ def test_pods_are_listed_filtered_sorted_and_counted(lab: QueueLab) -> None:
         ({"filterBy": "nodeName=$2"}, ["pod-1"]),
         ({"filterBy": "nodeName=@_"}, []),
         ({"filterBy": "createdAt>=2026-01-15T11:30:00Z,nodeName==node-1"}, ["pod-2"]),
+        ({"filterBy": "nodeName!=a,b, nodeName=$2"}, ["pod-1"]),
+        ({"filterBy": "createdAt<=2026-01-15T13:30:00 02:00"}, ["pod-0", "pod-1"]),
         ({"filterBy": "createdAt<=2026-01-15T11:30:00"}, ["pod-0", "pod-1"]),
         ({"filterBy": "completedAt!=2000-01-01T00:00:00Z"}, everything),
         ({"completed": "true"}, ["pod-0"]),

@@ -3,7 +3,7 @@
 A value may hold commas itself, so only a comma before another field and operator divides."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from stoker.api.wording import shown
 from stoker.domain.clock import parse_rfc3339
@@ -43,15 +43,19 @@ WORDS = {field: word for word, field in FIELDS.items()}
 LARGEST = 2**53
 MOST = 100
 _OPERATORS = "|".join(re.escape(operator.value) for operator in Operator)
-_HEAD = rf"({'|'.join(FIELDS)})({_OPERATORS})"
-_BEGIN = re.compile(_HEAD)
-_JOINT = re.compile(rf",\s*(?={_HEAD})")
+_BEGIN = re.compile(rf"({'|'.join(FIELDS)})({_OPERATORS})")
 _LOST_PLUS = re.compile(r" (?=\d\d:?\d\d\Z)")
 
 
 def parse_filters(given: Sequence[str]) -> tuple[Filter, ...]:
     """All the filters of a request, however often and in however many pieces they were sent."""
-    found = tuple(_filter(part) for text in given for part in _parts(text))
+    return tuple(_filter(part) for part in filters_in(given, FIELDS))
+
+
+def filters_in(given: Sequence[str], fields: Iterable[str]) -> list[str]:
+    """The texts of all filters, one by one, where these are the fields."""
+    joint = re.compile(rf",\s*(?=(?:{'|'.join(fields)})(?:{_OPERATORS}))")
+    found = [part.lstrip() for text in given for part in _parts(text, joint)]
     if len(found) > MOST:
         raise bad_request("filterBy", f"there are {len(found)} filters, and {MOST} are the most.")
     return found
@@ -62,17 +66,17 @@ def with_plus(time: str) -> str:
     return _LOST_PLUS.sub("+", time.strip())
 
 
-def _parts(text: str) -> Iterator[str]:
+def _parts(text: str, joint: re.Pattern[str]) -> Iterator[str]:
     begin = 0
-    for joint in _JOINT.finditer(text):
-        yield text[begin : joint.start()]
-        begin = joint.end()
+    for found in joint.finditer(text):
+        yield text[begin : found.start()]
+        begin = found.end()
     yield text[begin:]
 
 
 def _filter(text: str) -> Filter:
-    head = _BEGIN.match(text.lstrip())
-    value = text.lstrip()[head.end() :] if head else ""
+    head = _BEGIN.match(text)
+    value = text[head.end() :] if head else ""
     if head is None or not value:
         raise bad_request(
             "filterBy",

@@ -7,7 +7,8 @@ from msgspec import Meta, Struct
 
 from stoker.api.endpoint import Call, endpoint
 from stoker.api.families import RUNAI
-from stoker.api.params import Params
+from stoker.api.params import Params, Whole
+from stoker.api.runai.filters import filters_in, with_plus
 from stoker.api.runai.organisation import CountAnswer
 from stoker.api.runai.words import TENANT_ID, moment, number, priority_class
 from stoker.domain.clock import parse_rfc3339, rfc3339
@@ -37,7 +38,7 @@ _FILTER = re.compile(rf"({'|'.join(FIELDS)})(==|!=|<=|>=|=@|!@|=\^|=\$)(.+)", re
 class PodCountParams(Params, frozen=True, kw_only=True, rename="camel"):
     deleted: bool = False
     completed: Literal["true", "false", "all"] = "all"
-    filter_by: Annotated[tuple[str, ...], Meta(max_length=100, description="Field, operator, value.")] = ()
+    filter_by: Annotated[Whole, Meta(description="Field, operator, value.")] = ()
     search: Annotated[str, Meta(max_length=200, description="Part of a pod's or a node's name.")] = ""
 
 
@@ -144,7 +145,7 @@ def _query(asked: PodCountParams, sort: str = "", *, descending: bool = False) -
         deleted=asked.deleted,
         ended=None if asked.completed == "all" else asked.completed == "true",
         search=asked.search,
-        filters=tuple(_filter(text) for text in asked.filter_by),
+        filters=tuple(_filter(text) for text in filters_in(asked.filter_by, FIELDS)),
         sort=sort,
         descending=descending,
     )
@@ -157,7 +158,7 @@ def _filter(text: str) -> PodFilter:
         raise bad_request("filterBy", f'"{text[:80]}" is not a filter. {use}')
     word, operator, value = found.groups()
     if word in TIMES:
-        at = parse_rfc3339(value)
+        at = parse_rfc3339(with_plus(value))
         if operator in ON_TEXT or at is None:
             raise bad_request("filterBy", f"{word} is a time: compare it by ==, !=, <= or >= with RFC 3339.")
         return PodFilter(FIELDS[word], operator, at)

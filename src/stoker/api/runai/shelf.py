@@ -6,7 +6,8 @@ from typing import Annotated, Generic, Literal, TypeVar
 
 from msgspec import Meta, Struct
 
-from stoker.api.params import Params
+from stoker.api.params import Params, Whole
+from stoker.api.runai.filters import filters_in, with_plus
 from stoker.domain.clock import parse_rfc3339
 from stoker.domain.errors import bad_request
 from stoker.domain.listing import Listing, Window
@@ -25,7 +26,7 @@ _ON_TEXT: Mapping[str, Callable[[str, str], bool]] = {
 
 
 class ShelfParams(Params, frozen=True, kw_only=True, rename="camel"):
-    filter_by: Annotated[tuple[str, ...], Meta(max_length=100, description="Field, operator, value.")] = ()
+    filter_by: Annotated[Whole, Meta(description="Field, operator, value.")] = ()
     sort_by: Annotated[str, Meta(max_length=63)] = ""
     sort_order: Literal["asc", "desc"] = "asc"
     offset: Annotated[int, Meta(ge=0, le=10_000_000)] = 0
@@ -54,7 +55,7 @@ class Shelf(Struct, Generic[T], frozen=True):
 
     def chosen(self, rows: Iterable[T], asked: ShelfParams) -> list[T]:
         """What satisfies all the filters and the search."""
-        tests = [self._test(text) for text in asked.filter_by]
+        tests = [self._test(text) for text in filters_in(asked.filter_by, self.fields)]
         part, name = asked.search.casefold(), self.fields["name"]
         return [row for row in rows if part in str(name(row)).casefold() and all(test(row) for test in tests)]
 
@@ -65,7 +66,7 @@ class Shelf(Struct, Generic[T], frozen=True):
         field, operator, wanted = found["field"], found["operator"], found["value"]
         getter = self._getter(field, "filterBy")
         if field in self.times:
-            at = parse_rfc3339(wanted)
+            at = parse_rfc3339(with_plus(wanted))
             if operator in _ON_TEXT or at is None:
                 raise bad_request("filterBy", f"{field} is a time: compare it by ==, !=, <= or >= with RFC 3339.")
             return lambda row: _compare(operator, getter(row), at)
