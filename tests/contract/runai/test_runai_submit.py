@@ -48,6 +48,15 @@ def test_a_submission_is_one_of_our_kinds_and_is_read_back(lab: QueueLab, kind: 
     assert shown["resource"]["gpu"] == "2"
 
 
+@pytest.mark.parametrize("memory", ["256M", "1.5Gi", "2000Ki"])
+def test_memory_is_read_back_as_it_was_sent(lab: QueueLab, memory: str) -> None:
+    ref = submit(lab, compute={"cpuMemoryRequest": memory})["workloadId"]
+    assert lab.get(f"{WORKLOADS}/trainings/{ref}", as_="viewer").json()["spec"]["compute"]["cpuMemoryRequest"] == memory
+    listed = lab.get(f"{WORKLOADS}/{ref}", as_="viewer").json()
+    assert listed["podsRequestedResources"]["cpuMemory"]["request"] == memory
+    assert lab.detail(ref)["resource"]["memory"] == memory
+
+
 @pytest.mark.parametrize("kind", TYPES)
 def test_it_is_suspended_resumed_and_deleted(lab: QueueLab, kind: str) -> None:
     made = submit(lab, kind)
@@ -172,7 +181,7 @@ def test_a_part_of_a_gpu_is_asked_for_by_portion(lab: QueueLab) -> None:
     asked = {"gpuDevicesRequest": 1, "gpuRequestType": "portion", "gpuPortionRequest": 0.25}
     made = submit(lab, compute=asked)
     assert lab.inside(made["workloadId"]).spec.resources.gpu_milli == 250
-    assert made["spec"]["compute"] == {**asked, "cpuCoreRequest": 0.1, "cpuMemoryRequest": "100000000"}
+    assert made["spec"]["compute"] == {**asked, "cpuCoreRequest": 0.1, "cpuMemoryRequest": "100M"}
 
 
 def test_a_port_becomes_the_service(lab: QueueLab) -> None:

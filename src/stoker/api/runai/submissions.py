@@ -89,7 +89,7 @@ def spec_of(workload: Workload) -> AnySpec:
         "image": spec.image or None,
         "command": command or None,
         "args": arguments or None,
-        "compute": _compute(spec.resources),
+        "compute": _compute(spec),
         "environment_variables": [Variable(name=name, value=value) for name, value in spec.env.items()] or None,
         "labels": [Label(name=name, value=value) for name, value in spec.labels.items()] or None,
         "annotations": [Label(name=name, value=value) for name, value in spec.annotations.items()] or None,
@@ -296,11 +296,12 @@ def _port(kept: Service) -> PortBody:
     return PortBody(container=kept.target_port, external=kept.node_port or None, service_type=service_type)
 
 
-def _compute(kept: Resources) -> Compute:
+def _compute(spec: Spec) -> Compute:
+    kept = spec.resources
     part = 0 < kept.gpu_milli < MILLI
     return Compute(
         cpu_core_request=number(kept.cpu_milli),
-        cpu_memory_request=show_bytes(kept.memory_bytes),
+        cpu_memory_request=spec.shown_memory or show_bytes(kept.memory_bytes),
         gpu_devices_request=1 if part else kept.gpu_milli // MILLI,
         gpu_request_type="portion" if part else None,
         gpu_portion_request=number(kept.gpu_milli) if part else None,
