@@ -3,6 +3,7 @@
 import base64
 import json
 from typing import Any
+from urllib.parse import quote_plus
 
 import httpx
 import jwt
@@ -244,6 +245,23 @@ class TestTokensAsOAuthHasThem:
         body = answer.json()
         assert (body["token_type"], body["expires_in"]) == ("Bearer", 86_400)
         assert lab.get(f"{V1}/me", bearer=body["access_token"]).json()["user"]["name"] == "ci"
+
+    @pytest.mark.parametrize(
+        ("secret", "status", "error"),
+        [(None, 200, None), ("wrong", 401, "invalid_client"), ("", 400, "invalid_request")],
+    )
+    def test_id_and_secret_may_be_in_the_header(
+        self, lab: Lab, issued: dict[str, Any], secret: str | None, status: int, error: str | None
+    ) -> None:
+        sent = f"{quote_plus(issued['clientId'])}:{issued['clientSecret'] if secret is None else secret}"
+        header = {"Authorization": f"Basic {base64.b64encode(sent.encode()).decode()}"}
+        answer = lab.post(self.PATH, content="grant_type=client_credentials", headers=header)
+        assert (answer.status_code, answer.json().get("error")) == (status, error)
+        assert answer.headers.get("WWW-Authenticate") == ("Basic" if status == 401 else None)
+
+    def test_a_header_that_is_not_base64_is_a_bad_request(self, lab: Lab) -> None:
+        answer = lab.post(self.PATH, content="grant_type=client_credentials", headers={"Authorization": "Basic %%"})
+        assert (answer.status_code, answer.json()["error"]) == (400, "invalid_request")
 
     @pytest.mark.parametrize(
         ("fields", "error"),

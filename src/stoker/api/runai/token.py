@@ -1,9 +1,12 @@
 """Tokens for applications, at every address and in every spelling that clients use."""
 
+import base64
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import unquote_plus
 
 from msgspec import Struct
+from starlette.requests import Request
 from starlette.responses import Response
 
 from stoker.api.endpoint import Call, endpoint
@@ -75,11 +78,15 @@ async def issue_token(call: Call[NoParams]) -> TokenAnswer:
     form=True,
     result=OAuthToken,
     failure=OAuthError,
+    errors=(ErrorCode.NOT_SIGNED_IN,),
 )
 async def issue_oauth_token(call: Call[NoParams]) -> OAuthToken | Response:
-    """The same as OAuth 2.0 has it (RFC 6749): a form, and errors in its words."""
+    """The same as OAuth 2.0 has it (RFC 6749): a form, and errors in its words. Id and secret may be in the header."""
     fields = _folded(call.body)
+    basic = _is_basic(call.request)
     try:
+        if basic:
+            fields |= _basic(call.request)
         if not fields.get("granttype"):
             raise bad_request("grant_type", f"it is required. Use {' or '.join(FORM_GRANTS)}.")
         if fields["granttype"] not in FORM_GRANTS:
@@ -88,7 +95,7 @@ async def issue_oauth_token(call: Call[NoParams]) -> OAuthToken | Response:
     except StokerError as error:
         if error.code not in OAUTH_ERRORS:
             raise
-        status = 400 if error.code is ErrorCode.NOT_SIGNED_IN else STATUS[error.code]
+        status = 400 if error.code is ErrorCode.NOT_SIGNED_IN and not basic else STATUS[error.code]
         return _oauth_error(OAUTH_ERRORS[error.code], error, status)
     return OAuthToken(token.access_token, "Bearer", token.expires_in_seconds)
 
@@ -119,6 +126,20 @@ def _folded(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {key.replace("_", "").lower(): value for key, value in fields.items()}
 
 
+def _is_basic(request: Request) -> bool:
+    return request.headers.get("authorization", "").lower().startswith("basic ")
+
+
+def _basic(request: Request) -> dict[str, str]:
+    """The id and the secret in a header, each encoded as in a form (RFC 6749, 2.3.1)."""
+    try:
+        sent = base64.b64decode(request.headers["authorization"][len("basic ") :].strip(), validate=True).decode()
+    except ValueError:
+        raise bad_request("Authorization", "it is not Base64 of an id, a colon and a secret.") from None
+    client_id, _, secret = sent.partition(":")
+    return {"clientid": unquote_plus(client_id), "clientsecret": unquote_plus(secret)}
+
+
 def _text(fields: Mapping[str, Any], name: str, spellings: tuple[str, ...]) -> str:
     for spelling in spellings:
         if isinstance(value := fields.get(spelling), str) and value:
@@ -132,4 +153,5 @@ def _no_grant(name: str, grants: tuple[str, ...]) -> StokerError:
 
 def _oauth_error(word: str, error: StokerError, status: int) -> Response:
     body = encode(OAuthError(word, f"{error.message} {error.hint}".strip()))
-    return Response(body, status, {"Cache-Control": "no-store"}, "application/json")
+    headers = {"Cache-Control": "no-store"} | ({"WWW-Authenticate": "Basic"} if status == 401 else {})
+    return Response(body, status, headers, "application/json")
