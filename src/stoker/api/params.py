@@ -42,6 +42,7 @@ class Field(Struct, frozen=True):
     is_list: bool
     divided: bool
     blank_is_absent: bool
+    words: bool
     whole: bool
     text: bool
 
@@ -80,8 +81,8 @@ class Decoder(Generic[P]):
                 continue
             if not field.text and value.lower() == "null":  # which would be taken for None
                 raise _wrong(field, value)
-            if self._dotted_words and field.blank_is_absent and not field.is_list:
-                value = value.rpartition(".")[2]
+            if self._dotted_words and field.words:
+                value = ",".join(part.rpartition(".")[2] for part in value.split(","))
             if field.is_list and not field.divided:
                 given.setdefault(field.wire, []).append(value)
             elif field.is_list:
@@ -146,6 +147,7 @@ def _field(field: mi.Field, annotation: Any) -> Field:
     kinds = _kinds(field.type)
     is_list = any(isinstance(kind, mi.ListType | mi.VarTupleType) for kind in kinds)
     chosen = all(isinstance(kind, mi.EnumType | mi.LiteralType | mi.ListType | mi.VarTupleType) for kind in kinds)
+    words = all(isinstance(each, mi.EnumType | mi.LiteralType) for kind in kinds for each in _entries(kind))
     whole = all(isinstance(kind, mi.IntType) for kind in kinds)
     text = any(isinstance(kind, mi.StrType) for kind in kinds) or is_list
     divided = not (isinstance(field.type, mi.Metadata) and (field.type.extra or {}).get("whole"))
@@ -158,6 +160,7 @@ def _field(field: mi.Field, annotation: Any) -> Field:
         is_list=is_list,
         divided=divided,
         blank_is_absent=chosen,
+        words=words,
         whole=whole,
         text=text,
     )
@@ -171,6 +174,11 @@ def _wanted(field: Field) -> str:
 def _kinds(kind: mi.Type) -> list[mi.Type]:
     """The alternatives of a type, without None."""
     return [each for each in ways(kind) if not isinstance(each, mi.NoneType)]
+
+
+def _entries(kind: mi.Type) -> list[mi.Type]:
+    """What a list is of, or the type itself."""
+    return ways(kind.item_type) if isinstance(kind, mi.ListType | mi.VarTupleType) else [kind]
 
 
 def _without_null(kind: mi.Type) -> mi.Type:

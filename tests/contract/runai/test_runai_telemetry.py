@@ -89,6 +89,11 @@ def test_an_unknown_cluster_is_not_found_and_an_enum_may_be_dotted(lab: RunaiLab
     assert lab.get(path, as_="admin").status_code == 404
     dotted = lab.runai("/telemetry", telemetryType="WorkloadTelemetryType.WORKLOADS_COUNT")
     assert dotted["type"] == "WORKLOADS_COUNT"
+    plain = telemetry(lab, "WORKLOADS_COUNT", filterByPhases="Running,Pending", groupBy="Type,Phase")
+    assert plain == telemetry(
+        lab, "WORKLOADS_COUNT", filterByPhases="Phase.Running,Phase.Pending", groupBy="Grouping.Type,Grouping.Phase"
+    )
+    assert lab.refused("/telemetry", telemetryType="WORKLOADS_COUNT", groupBy="Type.Grouping").startswith("groupBy: ")
 
 
 def test_csv_is_served_to_those_who_ask_for_nothing_else(lab: RunaiLab) -> None:
