@@ -92,8 +92,10 @@ class Filter(Struct, frozen=True):
 
 
 class InventoryQuery(Struct, frozen=True, kw_only=True):
-    """All filters hold. `workspace_ids` of None is every workspace; `deleted` asks for those that are gone."""
+    """All filters hold. `workspace_ids` of None is every workspace; `deleted` asks for those that are gone;
+    `cluster` is the name or the id of the only one that is meant."""
 
+    cluster: str = ""
     filters: tuple[Filter, ...] = ()
     search: str = ""
     deleted: bool = False

@@ -4,15 +4,15 @@ from collections import defaultdict
 from collections.abc import Sequence
 from enum import StrEnum
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from stoker.domain.clock import HOUR_MS, MINUTE_MS
-from stoker.domain.errors import not_found
 from stoker.domain.identity import Workspace
 from stoker.domain.permissions import Action, Actor
 from stoker.domain.resources import MILLI
 from stoker.domain.workload import CATEGORY, Kind, Phase
 from stoker.services.context import Context, authorise
+from stoker.services.monitoring import cluster_id
 from stoker.store import clusters, inventory_totals, workspaces
 from stoker.store.base import Transaction
 from stoker.store.inventory_totals import Total, TotalsQuery
@@ -70,8 +70,7 @@ class Summary:
 
 def _sums(transaction: Transaction, actor: Actor, query: SummaryQuery, now: int) -> list[Sum]:
     known = {each.id: each for each in clusters.every(transaction)}
-    if query.cluster and query.cluster not in known:
-        raise not_found("cluster", query.cluster)
+    query = structs.replace(query, cluster=cluster_id(transaction, query.cluster))
     homes = {each.id: each for cluster in known for each in workspaces.of_cluster(transaction, cluster)}
     totals = _totals(transaction, query, _asked(actor, query, homes), now)
     names = {cluster.id: cluster.name for cluster in known.values()}

@@ -96,6 +96,22 @@ def test_an_unknown_cluster_is_not_found_and_an_enum_may_be_dotted(lab: RunaiLab
     assert lab.refused("/telemetry", telemetryType="WORKLOADS_COUNT", groupBy="Type.Grouping").startswith("groupBy: ")
 
 
+def test_a_cluster_is_named_by_name_or_id(lab: RunaiLab) -> None:
+    lab.submit(kind="Job")
+    [row, *_] = rows = lab.rows()
+    assert {each["clusterId"] for each in rows} == {row["clusterId"]}
+    for cluster in ("local", row["clusterId"]):
+        assert telemetry(lab, "WORKLOADS_COUNT", cluster=cluster) == {(): str(len(rows))}
+        assert lab.runai("/count", cluster=cluster) == {"count": len(rows)}
+        assert len(lab.runai(cluster=cluster, limit=500)["workloads"]) == len(rows)
+    for path in (
+        "?cluster=nowhere",
+        "/count?cluster=nowhere",
+        "/telemetry?telemetryType=GPU_ALLOCATION&cluster=nowhere",
+    ):
+        assert lab.get(f"{WORKLOADS}{path}", as_="admin").status_code == 404
+
+
 def test_csv_is_served_to_those_who_ask_for_nothing_else(lab: RunaiLab) -> None:
     lab.submit(kind="Job")
     path = f"{WORKLOADS}/telemetry?telemetryType=WORKLOADS_COUNT&groupBy=Type"

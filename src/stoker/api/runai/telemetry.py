@@ -51,6 +51,7 @@ class TelemetryParams(Params, frozen=True, kw_only=True, rename="camel"):
     telemetry_type: TelemetryType
     group_by: Annotated[tuple[GroupBy, ...], Meta(max_length=2)] = ()
     cluster_id: Annotated[str, Meta(max_length=100)] = ""
+    cluster: Annotated[str, Meta(description="The same, by name or id.")] = ""
     nodepool_name: Annotated[str, Meta(max_length=1000)] = ""
     department_id: Annotated[str, Meta(max_length=100)] = ""
     filter_by_phases: tuple[Phase, ...] = ()
@@ -98,7 +99,7 @@ async def read_runai_telemetry(call: Call[TelemetryParams]) -> Telemetry | Respo
     query = SummaryQuery(
         amount=AMOUNTS[asked.telemetry_type],
         by=groups,
-        cluster=asked.cluster_id,
+        cluster=asked.cluster_id or asked.cluster,
         pool=asked.nodepool_name,
         department_id=asked.department_id,
         phases=asked.filter_by_phases or None,

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from stoker.api.endpoint import Call, endpoint
 from stoker.api.families import RUNAI
@@ -47,6 +47,7 @@ SortField = Literal[
 
 
 class WhichParams(Params, frozen=True, kw_only=True, rename="camel"):
+    cluster: Annotated[str, Meta(description="Only of this cluster, by name or id.")] = ""
     deleted: Annotated[bool, Meta(description="Only those that are deleted.")] = False
     filter_by: Annotated[
         Whole, Meta(description='A field, an operator and a value: "phase==Running"; several are joined by commas.')
@@ -55,7 +56,9 @@ class WhichParams(Params, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def query(self) -> InventoryQuery:
-        return InventoryQuery(filters=parse_filters(self.filter_by), search=self.search, deleted=self.deleted)
+        return InventoryQuery(
+            cluster=self.cluster, filters=parse_filters(self.filter_by), search=self.search, deleted=self.deleted
+        )
 
 
 class ListParams(WhichParams, frozen=True, kw_only=True, rename="camel"):
@@ -80,14 +83,19 @@ class WorkloadNumber(Struct, frozen=True):
     count: int
 
 
-@endpoint("GET", WORKLOADS, family=RUNAI, action=Action.WORKLOAD_LIST, params=ListParams)
+@endpoint(
+    "GET",
+    WORKLOADS,
+    family=RUNAI,
+    action=Action.WORKLOAD_LIST,
+    params=ListParams,
+    errors=(ErrorCode.NOT_FOUND,),
+)
 async def list_runai_workloads(call: Call[ListParams]) -> WorkloadList:
     """Workloads that the caller may see; those that are deleted only when they are asked for."""
     asked = call.params
-    query = InventoryQuery(
-        filters=parse_filters(asked.filter_by),
-        search=asked.search,
-        deleted=asked.deleted,
+    query = structs.replace(
+        asked.query,
         sort=FIELDS[asked.sort_by] if asked.sort_by else Field.CREATED,
         descending=asked.sort_order == "desc",
     )
@@ -96,7 +104,14 @@ async def list_runai_workloads(call: Call[ListParams]) -> WorkloadList:
     return WorkloadList([RunaiWorkload(**fields(each, found.at)) for each in found.items], following)
 
 
-@endpoint("GET", f"{WORKLOADS}/count", family=RUNAI, action=Action.WORKLOAD_LIST, params=WhichParams)
+@endpoint(
+    "GET",
+    f"{WORKLOADS}/count",
+    family=RUNAI,
+    action=Action.WORKLOAD_LIST,
+    params=WhichParams,
+    errors=(ErrorCode.NOT_FOUND,),
+)
 async def count_runai_workloads(call: Call[WhichParams]) -> WorkloadNumber:
     """How many workloads there are."""
     return WorkloadNumber(await call.services.inventory.count(call.actor, call.params.query))
