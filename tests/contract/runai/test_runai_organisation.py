@@ -99,6 +99,23 @@ def test_a_department_has_the_projects_that_the_caller_sees(lab: QueueLab) -> No
     assert lab.get(f"{ORG}/departments/9", as_="member").status_code == 404
 
 
+@pytest.mark.parametrize(
+    ("path", "rows", "time"),
+    [
+        (f"{ORG}/departments", "departments", "createdAt"),
+        ("/api/v1/node-pools", "nodepools", "createdAt"),
+        ("/api/v1/node-pools", "nodepools", "updatedAt"),
+    ],
+)
+def test_departments_and_node_pools_are_filtered_and_sorted_by_the_times_they_show(
+    lab: QueueLab, path: str, rows: str, time: str
+) -> None:
+    [shown] = _get(lab, f"{path}?sortBy={time}&sortOrder=desc")[rows]
+    assert _get(lab, f"{path}?filterBy={time}=={shown[time]}")[rows] == [shown]
+    assert _get(lab, f"{path}?filterBy={time}<=2000-01-01T00:00:00Z")[rows] == []
+    assert lab.get(f"{path}?filterBy={time}%3D@2", as_="admin").status_code == 400
+
+
 def test_a_cluster_that_has_not_reported_waits_to_connect(lab: QueueLab) -> None:
     [shown] = _get(lab, "/api/v1/clusters")
     assert (shown["name"], shown["status"]["state"]) == ("local", "WaitingToConnect")

@@ -9,7 +9,7 @@ from stoker.api.families import RUNAI
 from stoker.api.params import Params
 from stoker.api.runai.shelf import Shelf, ShelfParams, everything
 from stoker.api.runai.words import number
-from stoker.domain.clock import rfc3339
+from stoker.domain.clock import parse_rfc3339, rfc3339
 from stoker.domain.errors import not_found
 from stoker.domain.identity import Department, Quota, Workspace
 from stoker.domain.listing import WorkspaceQuery
@@ -182,7 +182,9 @@ DEPARTMENTS: Shelf[DepartmentRow] = Shelf(
         "id": lambda row: row.id,
         "clusterId": lambda row: row.cluster_id,
         "totalGpuQuota": lambda row: row.total_resources.gpu_quota,
-    }
+        "createdAt": lambda row: parse_rfc3339(row.created_at),
+    },
+    frozenset({"createdAt"}),
 )
 
 

@@ -11,7 +11,7 @@ from stoker.api.params import NoParams, Params
 from stoker.api.runai.organisation import CountAnswer
 from stoker.api.runai.shelf import Shelf, ShelfParams, everything
 from stoker.api.runai.words import TENANT_ID
-from stoker.domain.clock import rfc3339
+from stoker.domain.clock import parse_rfc3339, rfc3339
 from stoker.domain.errors import not_found
 from stoker.domain.identity import Cluster
 from stoker.domain.listing import Listing, Window
@@ -111,7 +111,10 @@ POOLS: Shelf[PoolRow] = Shelf(
         "name": lambda row: row.name,
         "phase": lambda row: row.phase,
         "clusterId": lambda row: row.cluster_id,
-    }
+        "createdAt": lambda row: parse_rfc3339(row.created_at),
+        "updatedAt": lambda row: parse_rfc3339(row.updated_at),
+    },
+    frozenset({"createdAt", "updatedAt"}),
 )
 NODES: Shelf[Found] = Shelf(
     {
