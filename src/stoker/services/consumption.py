@@ -143,9 +143,10 @@ class Consumption:
 
 
 def span_of(start: int, end: int, samples: int) -> Range:
-    """The last moment of each of so many equal parts of a range."""
-    step = max(1, (end - start) // max(1, samples))
-    return Range(start + step, start + step * max(1, samples), step)
+    """The last moment of each of so many equal parts of a range; none is shorter than a millisecond."""
+    parts = max(1, min(samples, end - start))
+    step = (end - start) // parts
+    return Range(start + step, start + step * parts, step)
 
 
 def _known(transaction: Transaction, actor: Actor, ref: str, span: Range, pod: str, *, spoken: bool) -> Known:

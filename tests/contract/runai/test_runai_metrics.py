@@ -64,6 +64,15 @@ def test_what_gpus_showed_is_averaged_and_what_they_held_is_added_up(any_lab: Ru
     assert [each["timestamp"] for each in found["values"]] == [rfc3339(begun + MINUTE), rfc3339(begun + 2 * MINUTE)]
 
 
+def test_no_sample_lies_outside_of_a_range_that_is_shorter_than_its_samples(lab: RunaiLab) -> None:
+    ref = lab.submit()
+    lab.clock.advance(seconds=60)
+    end = lab.clock.now() - 1000
+    answer = metrics(lab, ref, "POD_COUNT", end - 5, end, numberOfSamples=20)
+    [found] = answer["measurements"]
+    assert [each["timestamp"] for each in found["values"]] == [rfc3339(end - before) for before in (4, 3, 2, 1, 0)]
+
+
 def test_bytes_are_whole(any_lab: RunaiLab) -> None:
     ref = any_lab.submit(gpu="1")
     any_lab.add_nodes(Node("node-001", 1, 1, (Device(0, "", "m", 100 * 2**30),)))
