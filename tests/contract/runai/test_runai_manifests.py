@@ -61,6 +61,11 @@ def refused(lab: RunaiLab, sent: Any) -> str:
     return answer.json()["message"]
 
 
+def test_the_list_says_what_was_submitted_as_a_manifest(lab: RunaiLab) -> None:
+    made, other = make(lab, MANIFESTS["Job"])["metadata"]["id"], lab.uid(lab.submit())
+    assert [lab.runai(f"/{uid}")["sourceApi"] for uid in (made, other)] == ["WorkloadsV2", None]
+
+
 @pytest.mark.parametrize("kind", MANIFESTS)
 def test_a_manifest_makes_a_workload_and_is_read_back_as_one_that_makes_it_again(lab: RunaiLab, kind: str) -> None:
     made = make(lab, MANIFESTS[kind])

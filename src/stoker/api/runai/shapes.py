@@ -127,7 +127,7 @@ class RunaiWorkload(Struct, frozen=True, kw_only=True, rename="camel"):
     total_running_time_seconds: int
     category: str
     guaranteed_runtime_ends_at: str | None
-    source_api: str | None = None
+    source_api: Literal["WorkloadsV2"] | None = None
     topology: dict[str, Any] | None = None
 
 

@@ -24,6 +24,7 @@ from stoker.api.runai.specs import (
     WorkspaceSpec,
 )
 from stoker.api.runai.words import (
+    API,
     DEFAULT_PRIORITY,
     NOT_PREEMPTED,
     OLD_PRIORITIES,
@@ -38,7 +39,6 @@ from stoker.domain.resources import MILLI, Resources
 from stoker.domain.workload import CATEGORY, Kind, Service, Spec, Workload
 from stoker.services.submission import NewWorkload, WorkloadEdit
 
-API = "runai"
 DEFAULT_CPU = "100m"
 DEFAULT_MEMORY = "100M"
 LASTING = ("labels", "annotations", "node_pools", "serving_port", "ports", "category", "preemptibility")

@@ -14,7 +14,7 @@ from stoker.api.runai.shapes import (
     RequestedResources,
     WorkloadCondition,
 )
-from stoker.api.runai.words import TENANT_ID, moment
+from stoker.api.runai.words import API_V2, TENANT_ID, moment
 from stoker.domain.clock import rfc3339
 from stoker.domain.inventory import FRAMEWORKS, Listed, class_of
 from stoker.domain.lifecycle import ran_ms, waited_ms
@@ -121,6 +121,7 @@ def _identity(listed: Listed) -> dict[str, Any]:
     return {
         "tenant_id": TENANT_ID,
         "source": "CLI" if workload.origin_api == "cli" else "Control-plane",
+        "source_api": "WorkloadsV2" if workload.origin_api == API_V2 else None,
         "type": str(workload.kind),
         "category": str(workload.category),
         "name": workload.name,

@@ -11,9 +11,9 @@ from stoker.api.params import NoParams, Params
 from stoker.api.runai.actions import Accepted
 from stoker.api.runai.manifest_shapes import GROUPS, KINDS, AnyManifest, Job, PyTorchJob
 from stoker.api.runai.manifests import manifest_of, read_manifest, spec_of_manifest
-from stoker.api.runai.submissions import API, difference, in_our_words, priority_of
+from stoker.api.runai.submissions import difference, in_our_words, priority_of
 from stoker.api.runai.submit import ERRORS, Id, desired_phase, home_of, workspace_of
-from stoker.api.runai.words import NOT_PREEMPTED, TENANT_ID, moment, priority_class
+from stoker.api.runai.words import API_V2, NOT_PREEMPTED, TENANT_ID, moment, priority_class
 from stoker.api.safe.shapes import DisplayName
 from stoker.domain.clock import rfc3339
 from stoker.domain.errors import ErrorCode, StokerError, bad_request
@@ -137,7 +137,7 @@ async def create_from_manifest(call: Call[NoParams]) -> ManifestWorkload:
         preemptible=asked.preemptibility == "preemptible" if asked.preemptibility else priority < NOT_PREEMPTED,
         timeout_seconds=ends[0],
         max_retry=ends[1],
-        origin_api=API,
+        origin_api=API_V2,
     )
     try:
         return _shown(await call.services.workloads.create(call.actor, new, call.once), workspace)

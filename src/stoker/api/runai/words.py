@@ -4,6 +4,9 @@ from stoker.domain.clock import rfc3339
 from stoker.domain.inventory import PRIORITY_CLASSES, class_of
 from stoker.domain.workload import Category, Kind
 
+API = "runai"
+API_V2 = "runai-v2"
+"""What workloads are marked with that come through this family; the second as manifests."""
 TENANT_ID = 1
 """There is one tenant: this installation."""
 PRIORITIES = PRIORITY_CLASSES
