@@ -9,6 +9,9 @@ from stoker.cli.options import CREDENTIAL, SERVER, TOKEN
 from stoker.client import DEFAULT_SERVER, Stoker
 from stoker.client.address import server_address
 
+AGENT = "stoker-cli"
+"""By this name the server knows what was sent from a command line."""
+
 
 def chosen_server() -> str:
     """The one that was named; else the one `stoker serve` makes here, on the port that is set for it."""
@@ -35,4 +38,4 @@ def _open(ctx: click.Context, server: str, token: str | None) -> Stoker:
     """The context's object, in tests, is a transport that needs no network."""
     import httpx
 
-    return ctx.with_resource(Stoker(server, token, transport=ctx.find_object(httpx.BaseTransport)))
+    return ctx.with_resource(Stoker(server, token, transport=ctx.find_object(httpx.BaseTransport), agent=AGENT))

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from stoker import __version__
 from stoker.client.address import DEFAULT_SERVER
 from stoker.client.fleet import Fleet
 from stoker.client.operation import Async, Carrier, F, Sync
@@ -65,11 +64,12 @@ class Stoker(Api[Sync]):
         *,
         timeout_seconds: float = TIMEOUT_SECONDS,
         transport: "httpx.BaseTransport | None" = None,
+        agent: str = "stoker",
     ) -> None:
-        """`token` is an API key, or the access token of a log-in or an application."""
+        """`token` is an API key, or the access token of a log-in or an application; `agent` is what the program is."""
         from stoker.client.transport import SyncCarrier
 
-        self._connection = SyncCarrier(server, token, timeout_seconds, transport)
+        self._connection = SyncCarrier(server, token, timeout_seconds, transport, agent)
         super().__init__(self._connection)
 
     @property
@@ -90,7 +90,7 @@ class Stoker(Api[Sync]):
         from stoker.client.remote import start
 
         destination = self._connection.destination
-        headers = {"User-Agent": f"stoker/{__version__}"}
+        headers = {"User-Agent": destination.user_agent}
         if destination.token:
             headers["Authorization"] = f"Bearer {destination.token}"
         return start(destination.server, headers, name, command, pod=pod, tty=tty, columns=columns, rows=rows)

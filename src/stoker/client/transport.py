@@ -27,9 +27,14 @@ class Destination(Struct):
 
     server: str
     token: str | None
+    agent: str
+
+    @property
+    def user_agent(self) -> str:
+        return f"{self.agent}/{__version__}"
 
     def headers(self, request: Request) -> dict[str, str]:
-        headers = {"Accept": "application/json", "User-Agent": f"stoker/{__version__}", **request.headers}
+        headers = {"Accept": "application/json", "User-Agent": self.user_agent, **request.headers}
         if request.body:
             headers["Content-Type"] = "application/json"
         if self.token:
@@ -43,9 +48,9 @@ class Destination(Struct):
 
 class SyncCarrier:
     def __init__(
-        self, server: str, token: str | None, timeout_seconds: float, transport: httpx.BaseTransport | None
+        self, server: str, token: str | None, timeout_seconds: float, transport: httpx.BaseTransport | None, agent: str
     ) -> None:
-        self.destination = destination(server, token)
+        self.destination = destination(server, token, agent)
         server = self.destination.server
         self._http = httpx.Client(
             base_url=server,
@@ -187,7 +192,7 @@ class AsyncCarrier:
         return Answer(response.status_code, response.headers, response.content)
 
 
-def destination(server: str, token: str | None) -> Destination:
+def destination(server: str, token: str | None, agent: str = "stoker") -> Destination:
     """A checked address and a token that fits into a header."""
     if token is not None and not (token.isascii() and token.isprintable() and " " not in token):
         raise StokerError(ErrorCode.NOT_SIGNED_IN, "The token is not one: it has characters that no token has.")
@@ -196,7 +201,7 @@ def destination(server: str, token: str | None) -> Destination:
         httpx.URL(address)
     except httpx.InvalidURL:
         raise not_an_address(server) from None
-    return Destination(address, token)
+    return Destination(address, token, agent)
 
 
 def unproxied(server: str) -> dict[str, None]:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import msgspec
 import pytest
 from tests.api.cli.conftest import PATIENCE_SECONDS, STOKER, Serving, Terminal
@@ -46,6 +47,23 @@ def test_every_line_arrives_as_it_was_printed(terminal: Terminal, shared_folder:
     words = [*STOKER, "run", "-q", "--", "cat", str(shared_folder / "lines")]
     done = subprocess.run(words, capture_output=True, env=terminal.environment, timeout=PATIENCE_SECONDS, check=True)
     assert (done.stdout, done.stderr) == (LINES, b"")
+
+
+def test_what_the_command_line_submits_is_known_as_such(serving: Serving) -> None:
+    submitted(serving.terminal, "--cpu", "100m", "--name", "typed", "--", "true")
+    bearer = {"Authorization": f"Bearer {(serving.data_dir / 'admin.key').read_text().strip()}"}
+    sent = {
+        "displayName": "programmed",
+        "groupVersionKind": {"kind": "Job", "version": "v1"},
+        "image": "python:3.12",
+        "entryPoint": "dHJ1ZQ==",
+        "resource": {"cpu": "100m", "memory": "64Mi", "replica": 1},
+    }
+    with httpx.Client(base_url=serving.address, headers=bearer) as http:
+        http.post("/api/custom/workloads", json=sent).raise_for_status()
+        found = http.get("/api/v1/workloads?limit=500").raise_for_status().json()["workloads"]
+    sources = {each["name"]: each["source"] for each in found}
+    assert (sources["typed"], sources["programmed"]) == ("CLI", "Control-plane")
 
 
 def test_no_line_is_lost_when_there_are_many(terminal: Terminal) -> None:

@@ -15,6 +15,7 @@ from stoker.api.runai.shapes import (
     WorkloadCondition,
 )
 from stoker.api.runai.words import API_V2, TENANT_ID, moment
+from stoker.api.safe.translate import CLI
 from stoker.domain.clock import rfc3339
 from stoker.domain.inventory import FRAMEWORKS, Listed, class_of
 from stoker.domain.lifecycle import ran_ms, waited_ms
@@ -120,7 +121,7 @@ def _identity(listed: Listed) -> dict[str, Any]:
     workload = listed.workload
     return {
         "tenant_id": TENANT_ID,
-        "source": "CLI" if workload.origin_api == "cli" else "Control-plane",
+        "source": "CLI" if workload.origin_api == CLI else "Control-plane",
         "source_api": "WorkloadsV2" if workload.origin_api == API_V2 else None,
         "type": str(workload.kind),
         "category": str(workload.category),

@@ -31,9 +31,11 @@ from stoker.services import workloads as service
 from stoker.services.submission import NewWorkload, WorkloadEdit
 
 API = "safe"
+CLI = "cli"
+"""What workloads are marked with that come through this family; the second from our own command line."""
 
 
-def new_workload(body: CreateWorkload) -> NewWorkload:
+def new_workload(body: CreateWorkload, origin_api: str = API) -> NewWorkload:
     """A create as it was sent, in our words."""
     resource = body.resource
     spec = Spec(
@@ -69,7 +71,7 @@ def new_workload(body: CreateWorkload) -> NewWorkload:
         preemptible=body.preemptible,
         timeout_seconds=body.timeout,
         max_retry=body.max_retry,
-        origin_api=API,
+        origin_api=origin_api,
     )
 
 
