@@ -197,6 +197,10 @@ class Spec(Struct, frozen=True):
         return self.resources * self.replicas
 
 
+FROM_CLI = "cli"
+"""What `origin_api` says of a workload that was submitted on our own command line."""
+
+
 class Workload(Struct, frozen=True, kw_only=True):
     """One workload in all its life. Every change of it makes `version` one more."""
 

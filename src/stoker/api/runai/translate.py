@@ -15,13 +15,12 @@ from stoker.api.runai.shapes import (
     WorkloadCondition,
 )
 from stoker.api.runai.words import API_V2, TENANT_ID, moment
-from stoker.api.safe.translate import CLI
 from stoker.domain.clock import rfc3339
 from stoker.domain.inventory import FRAMEWORKS, Listed, class_of
 from stoker.domain.lifecycle import ran_ms, waited_ms
 from stoker.domain.quantity import show_bytes
 from stoker.domain.resources import MILLI, Resources
-from stoker.domain.workload import Phase, Spec, Workload
+from stoker.domain.workload import FROM_CLI, Phase, Spec, Workload
 from stoker.services.explain import Answer
 
 OVER_QUOTA = "over_quota"
@@ -121,7 +120,7 @@ def _identity(listed: Listed) -> dict[str, Any]:
     workload = listed.workload
     return {
         "tenant_id": TENANT_ID,
-        "source": "CLI" if workload.origin_api == CLI else "Control-plane",
+        "source": "CLI" if workload.origin_api == FROM_CLI else "Control-plane",
         "source_api": "WorkloadsV2" if workload.origin_api == API_V2 else None,
         "type": str(workload.kind),
         "category": str(workload.category),

@@ -31,8 +31,6 @@ from stoker.services import workloads as service
 from stoker.services.submission import NewWorkload, WorkloadEdit
 
 API = "safe"
-CLI = "cli"
-"""What workloads are marked with that come through this family; the second from our own command line."""
 
 
 def new_workload(body: CreateWorkload, origin_api: str = API) -> NewWorkload:
