@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.domain.training import LONGEST_NAME, MOST_METRICS
+from stoker.domain.training import HIGHEST_STEP, LONGEST_NAME, MOST_METRICS
 from stoker.telemetry.training import TrainingParser
 
 LONGEST_LINE = 65_536
@@ -36,13 +36,14 @@ HOSTILE = [
     "step loss " + "step: " * (LONGEST_LINE // 6),
     ("epoch 1 loss=0.5 " * 60 + "\r") * 60,
     "step loss " + "1/1 " * (LONGEST_LINE // 4) + "<",
+    "Epoch 999999999:  50%|#    | 1/999999999999 [00:01<00:02, 1.0it/s, loss=0.5]",
 ]
 
 
 def check(text: str) -> None:
     for found in TrainingParser().parse(text, 7):
         assert found.at == 7
-        assert found.step is None or found.step >= 0
+        assert found.step is None or 0 <= found.step < HIGHEST_STEP
         assert 1 <= len(found.metrics) <= MOST_METRICS
         for name, value in found.metrics.items():
             assert re.fullmatch(r"[a-z0-9]+(_[a-z0-9]+)*", name)

@@ -2,6 +2,8 @@
 
 import re
 
+from stoker.domain.training import HIGHEST_STEP
+
 _BAR = re.compile(r"(?<!\d)(\d{1,12})/(\d{1,12}) (?:\[(?=[\d:?]{2,12}<|[=>.]{3,60}\])|[━╸╺]{2})")
 _RICH = re.compile(r"(?<!\d)(\d{1,12})/(\d{1,12}) \d{1,3}:\d\d:\d\d •")
 _EPOCH = re.compile(r"(?:^|[\s\[(])epoch:?\s{1,3}(\d{1,9})(?:\s?/\s?(\d{1,9}))?", re.IGNORECASE)
@@ -18,7 +20,7 @@ class Progress:
         named = _EPOCH.match(text)
         if named is None or named.end() != len(text.rstrip()) or not named[2]:
             return False
-        self._epoch = int(named[1]) - 1
+        self._epoch = max(0, int(named[1]) - 1)
         return True
 
     def step(self, text: str) -> tuple[bool, int | None]:
@@ -33,7 +35,13 @@ class Progress:
         named = _EPOCH.search(text, 0, bar.start())
         if named:
             epoch = int(named[1]) - (1 if named[2] and not rich else 0)  # `1/5` counts from 1, Lightning from 0
-            return True, max(0, epoch) * all_ + done
+            return True, _step(max(0, epoch), all_, done)
         if "<" in text[bar.end() : bar.end() + 12]:
             return True, done
-        return True, None if self._epoch is None else self._epoch * all_ + done
+        return True, None if self._epoch is None else _step(self._epoch, all_, done)
+
+
+def _step(epoch: int, steps_of_epoch: int, done: int) -> int | None:
+    """The step of the whole run; none if no run gets that far."""
+    step = epoch * steps_of_epoch + done
+    return step if step < HIGHEST_STEP else None

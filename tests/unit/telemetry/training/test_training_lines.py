@@ -328,6 +328,14 @@ def test_keras_counts_its_steps_from_the_epoch_on_the_line_before() -> None:
     assert (new.step, dict(new.metrics)) == (1885, {"accuracy": 0.125, "loss": 2.3})
 
 
+@pytest.mark.parametrize(("heading", "step"), [("Epoch 0/5", 10), ("Epoch 999999999/999999999", None)])
+def test_a_step_that_no_run_can_have_is_not_made_up(heading: str, step: int | None) -> None:
+    parser = TrainingParser()
+    assert not parser.parse(heading, 0)
+    (found,) = parser.parse("10/999999999999 [==>.......] - 3s 1ms/step - loss: 0.5", 0)
+    assert (found.step, dict(found.metrics)) == (step, {"loss": 0.5})
+
+
 def test_a_line_that_was_drawn_over_says_each_new_thing_once() -> None:
     drawn = "\r".join(
         f"Epoch 0:  {n}%|#         | {n}/100 [00:0{n}<00:09,  2.00it/s, loss={loss}]"
