@@ -11,6 +11,7 @@ from tests.conftest import LoopRun
 from tests.engine.live import WORKLOADS, LiveServer, new_workload, until
 from tests.engine.store.conftest import Disk, small_mount
 
+from stoker.client.exchange import LONGEST_PAUSE_SECONDS
 from stoker.domain.errors import ErrorCode, StokerError
 from stoker.store.base import Transaction
 from stoker.store.disk import RESERVE
@@ -47,6 +48,7 @@ def test_the_reserve_is_given_up_for_a_write_and_made_again_when_there_is_room(d
             store.check_room()
         assert low.value.code is ErrorCode.BACKEND_DOWN
         assert "below 4.0 MiB" in low.value.message
+        assert low.value.retry_after_seconds > LONGEST_PAUSE_SECONDS, "a client waits without a word"
         await asyncio.gather(*((store.poke, store.write)[number % 2](put(f"full{number}")) for number in range(50)))
         for number in range(50):
             await store.write(put(f"more{number}"))

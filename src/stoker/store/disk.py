@@ -17,6 +17,8 @@ LOW_SHARE = 10
 RESERVE_SHARE = 20
 AT_ONCE_BYTES = 8 * MIB
 MOMENT_SECONDS = 0.02
+RETRY_SECONDS = 60
+"""Somebody has to make room: it is longer than clients wait by themselves, so that people are told at once."""
 
 
 class Disk:
@@ -51,7 +53,7 @@ class Disk:
             f"The disk of {self.folder} is nearly full: {shown(free)} are free, and nothing new is accepted "
             f"below {shown(self.low_bytes)}.",
             hint="Free some space there. Stopping and deleting workloads still works.",
-            retry_after_seconds=10,
+            retry_after_seconds=RETRY_SECONDS,
         )
 
     def hold(self) -> None:
