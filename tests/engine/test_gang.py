@@ -252,9 +252,10 @@ def test_a_command_inside_ends_with_its_connection(server: LiveServer, desk: str
     assert until(lambda: list(processes(mark)), lambda left: not left) == []
 
 
-def test_a_page_of_another_origin_may_not_run_anything_inside(server: LiveServer, desk: str) -> None:
+@pytest.mark.parametrize("origin", ["https://elsewhere.example", "null", "http://["])
+def test_a_page_of_another_origin_may_not_run_anything_inside(server: LiveServer, desk: str, origin: str) -> None:
     with pytest.raises(InvalidStatus) as refused:
-        run_inside(server, desk, "true", origin="https://elsewhere.example")
+        run_inside(server, desk, "true", origin=origin)
     assert refused.value.response.status_code == 403
     with run_inside(server, desk, "true", origin=server.address) as socket:
         assert all_said(socket)[1] == 0
