@@ -608,6 +608,13 @@ class TestWebSockets:
         assert answer.status == status
         assert answer.json()["error"]["field"] == field
 
+    def test_a_command_that_is_too_long_is_told_what_to_do(self, tmp_path: Path) -> None:
+        path = b"/api/stoker/v1/workloads/x/exec?command=" + b"a" * 9000
+        with WireServer(tmp_path / "data", "--header-limit-bytes", "32768") as server:
+            answer = server.start().ask(GET.replace(b"/healthz", path) + WEBSOCKET + b"\r\n")
+        assert answer.status == 431
+        assert answer.json()["error"]["hint"].endswith("stoker exec POD -- sh < script.sh")
+
     @pytest.mark.parametrize(
         "head",
         [

@@ -29,6 +29,8 @@ access_log = logging.getLogger("stoker.access")
 
 LINGER_SECONDS = 1.0
 PIPELINE_LIMIT = 100
+SOCKET_URL_LIMIT = 8000
+"""Of a WebSocket, whose request line is read with at most 8,192 bytes."""
 STREAM_GRACE_SECONDS = 1.0
 ANSWER_GRACE_SECONDS = 3.0
 _RETRY_LATER = frozenset({429, 503})
@@ -204,6 +206,12 @@ class LimitedProtocol(HttpToolsProtocol):
             raise _bad_request("The only Transfer-Encoding that is understood is chunked.")
         if self.parser.should_upgrade() and self._answering is not None:
             raise _bad_request("A WebSocket cannot be opened before the requests before it are answered.")
+        if self._should_upgrade() and len(self.url) > SOCKET_URL_LIMIT:
+            raise StokerError(
+                ErrorCode.HEADERS_TOO_LARGE,
+                f"A command has at most {SOCKET_URL_LIMIT} bytes, encoded and with its arguments; not {len(self.url)}.",
+                hint="Send what is long as its input, for example: stoker exec POD -- sh < script.sh",
+            )
         if len(self.pipeline) >= PIPELINE_LIMIT:
             message = f"More than {PIPELINE_LIMIT} requests wait on this connection. Read their answers first."
             raise StokerError(ErrorCode.TOO_MANY_REQUESTS, message)
