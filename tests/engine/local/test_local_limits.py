@@ -1,6 +1,7 @@
 """Limits of memory, CPU and processes, by whatever this machine has."""
 
 import time
+from pathlib import Path
 
 import pytest
 from tests.engine.local.lab import Lab, new_order
@@ -8,7 +9,7 @@ from tests.engine.local.lab import Lab, new_order
 from stoker.domain.resources import Resources
 from stoker.domain.workload import PodPhase, Spec
 from stoker.engines.local import cgroups
-from stoker.engines.local.cgroups import ControlGroups
+from stoker.engines.local.cgroups import ControlGroups, Joined
 from stoker.services.submission import START_LIMITS, VARIABLE_BYTES, check_start
 
 GROUPS = cgroups.detect()
@@ -25,6 +26,7 @@ for count in range(60):
 print(count)
 '"""
 SMALL = Resources(memory_bytes=100 * 2**20)
+LIMIT = "5000 100000"
 
 
 @pytest.mark.skipif(GROUPS.memory is None, reason="no memory control group can be written here")
@@ -59,6 +61,31 @@ def test_a_busy_command_gets_no_more_than_its_share_of_a_processor(any_lab: Lab)
     began = time.monotonic()
     any_lab.end(uid)
     assert float(any_lab.lines(uid)[-1]) < 0.45 * (time.monotonic() - began + 0.1)
+
+
+@pytest.fixture
+def cpu_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file in the place of the control group's."""
+    file = tmp_path / "cpu.max"
+    file.write_text(LIMIT)
+    monkeypatch.setattr(ControlGroups, "make", lambda *_: Joined(cpu_limit=str(file)))
+    return file
+
+
+def test_what_is_killed_is_not_held_back_while_it_dies(any_lab: Lab, cpu_limit: Path) -> None:
+    uid = any_lab.job("trap '' TERM; sleep 60 & echo begun; wait")
+    any_lab.says(uid, "begun")
+    assert cpu_limit.read_text() == LIMIT
+    any_lab.stop(uid, grace_seconds=0)
+    any_lab.end(uid)
+    assert cpu_limit.read_text().startswith("max")
+
+
+def test_what_is_started_again_has_its_limit_again(any_lab: Lab, cpu_limit: Path) -> None:
+    script = "[ -e again ] && echo back && exec sleep 60; touch again; sleep 60 & exit 1"
+    uid = any_lab.job(script, restart=True)
+    any_lab.says(uid, "back")
+    assert cpu_limit.read_text() == LIMIT
 
 
 def test_as_many_variables_as_are_accepted_can_be_had(lab: Lab) -> None:

@@ -69,7 +69,7 @@ def test_version_1_groups_are_made_below_our_own(tmp_path: Path) -> None:
     assert (pids / "pids.max").read_text() == "4096"
     assert (memory / "memory.limit_in_bytes").read_text() == str(2**30)
     assert (cpu / "cpu.cfs_quota_us").read_text() == "150000"
-    assert joined.kill_count == f"{memory}/memory.oom_control"
+    assert (joined.kill_count, joined.cpu_limit) == (f"{memory}/memory.oom_control", f"{cpu}/cpu.cfs_quota_us")
 
 
 def unified(root: Path, processes: str, name: str = "") -> Path:
@@ -98,6 +98,7 @@ def test_version_2_hands_its_controllers_on_after_the_server_has_moved_aside(tmp
     assert joined.folders == (f"{own}/stoker/p1",)
     assert (own / "stoker/p1/memory.max").read_text() == str(2**30)
     assert (own / "stoker/p1/cpu.max").read_text() == "150000 100000"
+    assert joined.cpu_limit == f"{own}/stoker/p1/cpu.max"
     assert (own / "stoker/p1/pids.max").read_text() == "4096"
 
 

@@ -24,11 +24,13 @@ _CONTROLLERS = ("memory", "cpu", "pids")
 
 
 class Joined(Struct, frozen=True):
-    """The groups of one pod: their folders, the files by which a process joins, and where kills are counted."""
+    """The groups of one pod: their folders, the files by which a process joins, where kills are counted, and where
+    processors are limited."""
 
     folders: tuple[str, ...] = ()
     doors: tuple[str, ...] = ()
     kill_count: str = ""
+    cpu_limit: str = ""
 
 
 class ControlGroups(Struct, frozen=True):
@@ -44,7 +46,7 @@ class ControlGroups(Struct, frozen=True):
         if self.version == 2:
             return self._make_v2(name, resources)
         folders = []
-        kill_count = ""
+        kill_count = cpu_limit = ""
         if self.memory and resources.memory_bytes:
             folder = _new(self.memory / FAMILY / name)
             _put(folder / "memory.limit_in_bytes", resources.memory_bytes)
@@ -57,19 +59,20 @@ class ControlGroups(Struct, frozen=True):
             _put(folder / "cpu.cfs_period_us", _PERIOD)
             _put(folder / "cpu.cfs_quota_us", _quota(resources))
             _put(folder / "cpu.shares", max(2, resources.cpu_milli * _SHARES // 1000))
+            cpu_limit = str(folder / "cpu.cfs_quota_us")
             folders.append(folder)
         if self.pids:
             folder = _new(self.pids / FAMILY / name)
             _put(folder / "pids.max", _processes(resources))
             folders.append(folder)
-        return _joined(folders, kill_count)
+        return _joined(folders, kill_count, cpu_limit)
 
     def _make_v2(self, name: str, resources: Resources) -> Joined:
         parent = self.memory or self.cpu or self.pids
         if parent is None:
             return Joined()
         folder = _new(parent / FAMILY / name)
-        kill_count = ""
+        kill_count = cpu_limit = ""
         if self.memory and resources.memory_bytes:
             _put(folder / "memory.max", resources.memory_bytes)
             with contextlib.suppress(OSError):
@@ -77,9 +80,10 @@ class ControlGroups(Struct, frozen=True):
             kill_count = str(folder / "memory.events")
         if self.cpu and resources.cpu_milli:
             _put(folder / "cpu.max", f"{_quota(resources)} {_PERIOD}")
+            cpu_limit = str(folder / "cpu.max")
         if self.pids:
             _put(folder / "pids.max", _processes(resources))
-        return _joined([folder], kill_count)
+        return _joined([folder], kill_count, cpu_limit)
 
 
 def remove(folders: tuple[str, ...]) -> None:
@@ -164,9 +168,9 @@ def _own_folder(root: Path, mount: mounts.Mount, path: str) -> Path | None:
     return root / mount.point.lstrip("/") / Path(path).relative_to(mount.root)
 
 
-def _joined(folders: list[Path], kill_count: str) -> Joined:
+def _joined(folders: list[Path], kill_count: str, cpu_limit: str) -> Joined:
     doors = tuple(str(folder / "cgroup.procs") for folder in folders)
-    return Joined(tuple(map(str, folders)), doors, kill_count)
+    return Joined(tuple(map(str, folders)), doors, kill_count, cpu_limit)
 
 
 def _quota(resources: Resources) -> int:

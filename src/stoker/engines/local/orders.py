@@ -98,6 +98,7 @@ def _launch_file(
             *(("env", f"{name}={value}") for name, value in env.items()),
             *(("group", door) for door in joined.doors),
             ("kill-count", joined.kill_count),
+            ("cpu-limit", joined.cpu_limit),
             ("data-limit", str(per_process)),
             ("restart", str(int(order.restart))),
             ("segment-bytes", str(limits.log_segment_bytes)),

@@ -15,6 +15,7 @@ from .order import LaunchOrder
 from .output import Output
 from .pause import Pause
 from .signals import SIGKILL, SIGTERM, listen_for_children
+from .throttle import Throttle
 from .tree import DescendantTree, NamespaceTree, meaning, reap
 
 RUNNING, ENDING, WAITING, OVER = "running", "ending", "waiting", "over"
@@ -26,11 +27,14 @@ _LONGEST_WAIT_SECONDS = 86_400.0
 
 
 class Keeper:
-    def __init__(self, order: LaunchOrder, folder: Folder, listener: Listener, groups: list[int]) -> None:
+    def __init__(
+        self, order: LaunchOrder, folder: Folder, listener: Listener, groups: list[int], throttle: Throttle
+    ) -> None:
         self._order = order
         self._folder = folder
         self._listener = listener
         self._groups = groups
+        self._throttle = throttle
         self._desk = Desk(listener, order, groups)
         self._tree = NamespaceTree() if order.namespaces else DescendantTree()
         self._output = Output(folder, order.segment_bytes, order.segments)
@@ -100,10 +104,12 @@ class Keeper:
             self._start()
         elif self._phase == ENDING:
             self._act_at = now + _KILL_AGAIN_SECONDS
+            self._throttle.lift()
             self._tree.signal(SIGKILL)
             self._look_after_children()
 
     def _start(self) -> None:
+        self._throttle.restore()
         self._printed, write_end = os.pipe()
         self._main = child.start(self._order, [], self._groups, (self._null, write_end))
         os.close(write_end)

@@ -12,6 +12,7 @@ from .folder import EXIT, ORDER, STARTED, Folder
 from .keep import Keeper, now_ms
 from .kernel import PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, PR_SET_NAME, prctl
 from .order import LaunchOrder
+from .throttle import Throttle
 from .walls import build, separate
 
 _LOCK_SECONDS = 0.01
@@ -42,6 +43,7 @@ def start(folder: Folder, lock: int) -> int:
     order = LaunchOrder(folder.read(ORDER))
     groups = [os.open(path, os.O_WRONLY | os.O_CLOEXEC) for path in order.groups]
     kill_count = os.open(order.kill_count, os.O_RDONLY | os.O_CLOEXEC) if order.kill_count else -1
+    throttle = Throttle(order.cpu_limit)
     listener = Listener(folder)
     read_end, write_end = os.pipe()
     os.chdir("/")
@@ -65,7 +67,7 @@ def start(folder: Folder, lock: int) -> int:
     except OSError as error:
         fail(folder, error)
         os._exit(1)
-    keeper = Keeper(order, folder, listener, groups)
+    keeper = Keeper(order, folder, listener, groups, throttle)
     started_at = now_ms()
     folder.record(STARTED, {"at": started_at}, durable=True)
     os.write(write_end, b"1")

@@ -42,6 +42,8 @@ class LaunchOrder:
         """Files of control groups that a process joins by writing 0."""
         self.kill_count = one("kill-count")
         """The control group's file that counts kills for lack of memory."""
+        self.cpu_limit = one("cpu-limit")
+        """The control group's file that limits the processors."""
         self.data_limit = int(one("data-limit", "0"))
         """Bytes a single process may hold, where there is no control group."""
         self.restart = one("restart") == "1"
