@@ -126,6 +126,25 @@ def test_a_stream_ends_with_its_readers_right_whichever_way_the_clock_is_set(
     lab.run(listen())
 
 
+def test_an_error_that_ends_a_stream_has_the_trace_id_of_its_answer(
+    lab: QueueLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "QUIET_SECONDS", 0.01)
+    ref = lab.submit()
+
+    async def listen() -> tuple[str, Any]:
+        async with lab.stream(f"{EVENTS}?workload={ref}") as stream:
+            await lab.ask("DELETE", f"{SAFE}/{ref}", as_="member")
+            lab.clock.advance(hours=1)
+            try:
+                return stream.headers["x-trace-id"], [json.loads(data) async for _, data in stream.events()][-1]
+            finally:
+                lab.clock.advance(hours=-1)
+
+    trace_id, last = lab.run(listen())
+    assert (last["error"]["code"], last["error"]["traceId"]) == ("not_found", trace_id)
+
+
 def test_an_edit_that_changes_when_it_ends_is_told_too(lab: QueueLab) -> None:
     ref = lab.submit()
     lab.patch(f"{SAFE}/{ref}", as_="member", json={"timeout": 60, "maxRetry": 1})

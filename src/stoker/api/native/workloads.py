@@ -106,7 +106,7 @@ async def follow_events(call: Call[EventParams]) -> Stream:
     after = int(sent) if sent.isascii() and sent.isdigit() and len(sent) < 19 else call.params.after
     events = call.services.events.follow(call.actor, call.params.workload, after, call.renewed)
     first = await anext(events)
-    return Stream(_stream(first, events))
+    return Stream(_stream(first, events, call.origin.trace_id))
 
 
 @endpoint(
@@ -126,13 +126,13 @@ async def search_logs(call: Call[SearchParams]) -> LinesAnswer:
     return LinesAnswer([LogLineView(each.pod, each.attempt, rfc3339(each.at), each.text) for each in found])
 
 
-async def _stream(first: Event | None, events: AsyncIterator[Event | None]) -> AsyncIterator[bytes]:
+async def _stream(first: Event | None, events: AsyncIterator[Event | None], trace_id: str) -> AsyncIterator[bytes]:
     yield _shown(first)
     try:
         async for event in events:
             yield _shown(event)
     except StokerError as error:
-        yield b"event: error\ndata: %b\n\n" % encode(NATIVE.failure(error, STATUS[error.code], ""))
+        yield b"event: error\ndata: %b\n\n" % encode(NATIVE.failure(error, STATUS[error.code], trace_id))
 
 
 def _shown(event: Event | None) -> bytes:
