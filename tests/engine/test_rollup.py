@@ -214,6 +214,23 @@ class TestSnapshots:
             (HOUR + minute * MINUTE, missed) for minute, missed in ((20, 0), (25, 1), (30, 1), (35, 1), (40, 0))
         ]
 
+    def test_a_slot_that_was_taken_for_missed_by_a_clock_that_was_ahead_is_kept_when_it_comes(
+        self, scene: Scene
+    ) -> None:
+        for minute in (20, 40, 25, 30, 30):
+            self.take(scene, minute)
+        kept = scene.rows("snapshot", "at, missed, gpus, allocated_milli", "ORDER BY at")
+        assert kept == [
+            (HOUR + minute * MINUTE, missed, *held)
+            for minute, missed, held in (
+                (20, 0, (4, 2000)),
+                (25, 0, (4, 2000)),
+                (30, 0, (4, 2000)),
+                (35, 1, (0, 0)),
+                (40, 0, (4, 2000)),
+            )
+        ]
+
     def test_it_says_who_held_what(self, scene: Scene) -> None:
         self.take(scene, 20)
         found = scene.loop_run(scene.store.read(lambda tx: snapshots.latest(tx, CLUSTER)))

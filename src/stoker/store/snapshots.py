@@ -9,10 +9,17 @@ from stoker.domain.usage import Snapshot, SnapshotWorkload
 from stoker.store import counters
 from stoker.store.base import Row, Transaction
 
-ADD = """
+INSERT = """
 INSERT INTO snapshot (id, cluster_id, at, missed, gpus, allocated_milli, details, created_at)
 VALUES (:id, :cluster_id, :at, :missed, :gpus, :allocated_milli, :details, :created_at)
-ON CONFLICT (cluster_id, at) DO NOTHING
+"""
+MISS = f"{INSERT} ON CONFLICT (cluster_id, at) DO NOTHING"
+ADD = f"""
+{INSERT}
+ON CONFLICT (cluster_id, at) DO UPDATE
+SET missed = 0, gpus = excluded.gpus, allocated_milli = excluded.allocated_milli, details = excluded.details,
+    created_at = excluded.created_at
+WHERE snapshot.missed = 1
 """
 LAST_SLOT = "SELECT MAX(at) FROM snapshot WHERE cluster_id = :cluster_id"
 LATEST = """
@@ -46,7 +53,7 @@ def add(
     workloads: list[SnapshotWorkload],
     at: int,
 ) -> None:
-    """Keep what a slot looked like; the first to say it wins."""
+    """Keep what a slot looked like; the first to say it wins, unless it only said that nobody looked."""
     row = {
         "missed": 0,
         "gpus": gpus,
@@ -59,7 +66,7 @@ def add(
 def miss(transaction: Transaction, cluster_id: str, slots: Iterable[int], at: int) -> None:
     """Nobody was there to look."""
     empty = {"missed": 1, "gpus": 0, "allocated_milli": 0, "details": b""}
-    transaction.many(ADD, [{**empty, **_key(transaction, cluster_id, slot, at)} for slot in slots])
+    transaction.many(MISS, [{**empty, **_key(transaction, cluster_id, slot, at)} for slot in slots])
 
 
 def last_slot(transaction: Transaction, cluster_id: str) -> int | None:
