@@ -179,6 +179,25 @@ def test_the_end_of_a_pod_that_is_learnt_of_late_corrects_the_hour(scene: Scene)
     assert sum(scene.ledger()[""]) == 4 * 60 - 2 * 25
 
 
+def test_the_start_of_a_pod_that_is_learnt_of_late_corrects_the_hour(scene: Scene) -> None:
+    def begin(tx: Transaction) -> None:
+        pod = structs.replace(pods.by_uid(tx, ["p1"])["p1"], uid="p2", devices=(2,), started_at=None)
+        pods.add(tx, CLUSTER, [pod])
+        pods.allocate(tx, CLUSTER, [Allocation("p2", 2, "w1", "n1", "H100", 1000, HOUR)])
+
+    scene.loop_run(scene.store.write(begin))
+    scene.close()
+    assert scene.ledger()["w1"][2:4] == [2 * 15 + 60, 2 * 30]
+
+    up = PodSeen("p2", "p2", "w1", 1, 1, "n1", PodPhase.RUNNING, started_at=HOUR + 10 * MINUTE)
+    scene.loop_run(scene.store.write(lambda tx: record_pods(tx, CLUSTER, [up], HOUR + 65 * MINUTE)))
+    assert scene.close(1.5) == 1
+    assert scene.ledger()["w1"][2:4] == [2 * 15 + 10, 2 * 30 + 50]
+    ready = structs.replace(up, ready=True)
+    scene.loop_run(scene.store.write(lambda tx: record_pods(tx, CLUSTER, [ready], HOUR + 70 * MINUTE)))
+    assert scene.close(1.5) == 0
+
+
 def test_a_gpu_that_is_replaced_by_another_model_counts_as_what_it_was(scene: Scene) -> None:
     other = structs.replace(NODES[0].devices[3], model="MI300X", memory_bytes=192 << 30)
     replaced = structs.replace(NODES[0], devices=(*NODES[0].devices[:3], other))

@@ -78,6 +78,8 @@ def record_pods(transaction: Transaction, cluster_id: str, seen: Sequence[PodSee
         )
         if after != pod:
             changed[after.uid] = after
+    begun = (pod.started_at for pod in changed.values() if pod.devices and known[pod.uid].started_at is None)
+    _close_again(transaction, cluster_id, begun, at)
     return _replace(transaction, cluster_id, changed.values(), at)
 
 
@@ -107,12 +109,17 @@ def _replace(transaction: Transaction, cluster_id: str, changed: Iterable[Pod], 
     ended = [pod for pod in every if pod.phase.ended]
     held = pods.allocated(transaction, [pod.uid for pod in ended if pod.devices])
     pods.release(transaction, ended)
-    late = {pod.ended_at for pod in ended if pod.devices and pod.ended_at and pod.ended_at // HOUR_MS < now // HOUR_MS}
-    for at in sorted(late):
-        usage.came_late(transaction, cluster_id, at, now)
+    _close_again(transaction, cluster_id, (pod.ended_at for pod in ended if pod.devices), now)
     if leaving := [pod for pod in ended if pod.uid in held]:
         _hand_over(transaction, cluster_id, leaving)
     return {pod.workload_uid for pod in every}
+
+
+def _close_again(transaction: Transaction, cluster_id: str, moments: Iterable[int | None], now: int) -> None:
+    """Hours are closed again from which on something of a pod with GPUs was not as it was thought."""
+    late = [at for at in moments if at is not None and at // HOUR_MS < now // HOUR_MS]
+    if late:
+        usage.came_late(transaction, cluster_id, min(late), now)
 
 
 def _hand_over(transaction: Transaction, cluster_id: str, ended: Sequence[Pod]) -> None:
