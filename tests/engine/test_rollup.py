@@ -179,6 +179,12 @@ def test_the_end_of_a_pod_that_is_learnt_of_late_corrects_the_hour(scene: Scene)
     assert sum(scene.ledger()[""]) == 4 * 60 - 2 * 25
 
 
+def test_an_end_by_a_clock_that_is_ahead_frees_the_gpus_when_it_is_learnt_of(scene: Scene) -> None:
+    over = PodSeen("p1", "p1", "w1", 1, 1, "n1", PodPhase.SUCCEEDED, exit_code=0, ended_at=HOUR + 50 * MINUTE)
+    scene.loop_run(scene.store.write(lambda tx: record_pods(tx, CLUSTER, [over], HOUR + 40 * MINUTE)))
+    assert scene.rows("allocation", "DISTINCT to_at") == [(HOUR + 40 * MINUTE,)]
+
+
 def test_the_start_of_a_pod_that_is_learnt_of_late_corrects_the_hour(scene: Scene) -> None:
     def begin(tx: Transaction) -> None:
         pod = structs.replace(pods.by_uid(tx, ["p1"])["p1"], uid="p2", devices=(2,), started_at=None)

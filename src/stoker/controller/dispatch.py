@@ -6,7 +6,7 @@ or all that is needed to go on.
 
 from collections.abc import Mapping, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from stoker.controller.settle import State
 from stoker.domain.events import Placed
@@ -102,8 +102,17 @@ def dispatch(
     workloads.apply_all(transaction, changes)
     pods.add(transaction, cluster_id, made)
     held = [each for pod in made if pod.devices for each in allocations(pod, room.nodes[pod.node], at)]
-    pods.allocate(transaction, cluster_id, held)
+    pods.allocate(transaction, cluster_id, _after_others(transaction, cluster_id, held, at))
     return begun
+
+
+def _after_others(
+    transaction: Transaction, cluster_id: str, held: Sequence[Allocation], at: int
+) -> Sequence[Allocation]:
+    """A GPU is held from no earlier than another let go of it, even if the clock was set back since: no moment of it is
+    paid for twice."""
+    later = pods.let_go_after(transaction, cluster_id, at) if held else {}
+    return [structs.replace(each, from_at=max(at, later.get((each.node, each.device), at))) for each in held]
 
 
 def _pods(

@@ -153,6 +153,7 @@ def _heir(pod: Pod, others: Iterable[Pod]) -> Pod | None:
 
 
 def _end(report: PodSeen, at: int) -> int | None:
+    """When a pod ended, by a clock that may be ahead of ours: what is reported has happened."""
     if not report.phase.ended:
         return None
-    return report.ended_at if report.ended_at is not None else at
+    return at if report.ended_at is None else min(report.ended_at, at)

@@ -74,6 +74,13 @@ ALLOCATE = """
 INSERT INTO allocation (pod_uid, device, workload_uid, cluster_id, node, model, gpu_milli, from_at, to_at)
 VALUES (:pod_uid, :device, :workload_uid, :cluster_id, :node, :model, :gpu_milli, :from_at, NULL)
 """
+LET_GO_AFTER = """
+SELECT node, device, MAX(to_at)
+FROM allocation
+WHERE cluster_id = :cluster_id
+  AND to_at > :at
+GROUP BY node, device
+"""  # index allocation_time
 DEALLOCATE = """
 UPDATE allocation
 SET to_at = :at
@@ -223,6 +230,12 @@ def release(transaction: Transaction, ended: Collection[Pod]) -> None:
 def allocate(transaction: Transaction, cluster_id: str, allocations: Collection[Allocation]) -> None:
     transaction.many(ALLOCATE, [{**structs.asdict(each), "cluster_id": cluster_id} for each in allocations])
     add_up(transaction, {each.workload_uid for each in allocations})
+
+
+def let_go_after(transaction: Transaction, cluster_id: str, at: int) -> dict[tuple[str, int], int]:
+    """When GPUs, by node and device, were let go of after this moment; of now, only where the clock was set back."""
+    rows = transaction.all(LET_GO_AFTER, {"cluster_id": cluster_id, "at": at})
+    return {(node, device): to_at for node, device, to_at in rows}
 
 
 def add_up(transaction: Transaction, workload_uids: Iterable[str]) -> None:

@@ -12,6 +12,7 @@ from tests.engine.controller.lab import CLUSTER, SMALL, ControllerLab, words
 from tests.engine.controller.pretend import PretendEngine, machine
 
 from stoker.controller import reconcile
+from stoker.domain.clock import SystemClock
 from stoker.domain.errors import ErrorCode, StokerError, bad_request
 from stoker.domain.events import DeleteAsked, Replaced, StopAsked
 from stoker.domain.resources import MILLI, Resources
@@ -58,6 +59,35 @@ def test_a_job_is_placed_runs_completes_and_is_let_go(lab: ControllerLab, loop_r
             ("Succeeded", "PodsSucceeded"),
         ]
         assert [len(order.pods) for order in lab.engine.orders] == [2]
+
+    served(loop_run, lab, live())
+
+
+def test_no_moment_of_a_gpu_is_held_twice_after_the_clock_was_set_back(lab: ControllerLab, loop_run: LoopRun) -> None:
+    every = Spec(resources=Resources(8 * MILLI, 100, 1), replicas=2)
+
+    class SetBack(SystemClock):
+        behind_ms = 0
+
+        def now(self) -> int:
+            return super().now() - self.behind_ms
+
+    lab.clock = clock = SetBack()
+
+    async def live() -> None:
+        first = await lab.submit(spec=every)
+        await lab.until(first, lambda found: found.phase is Phase.RUNNING)
+        over = [structs.replace(pod, phase=PodPhase.SUCCEEDED, exit_code=0) for pod in lab.engine.of(first)]
+        lab.engine.report(*over)
+        await lab.until(first, lambda found: found.phase is Phase.COMPLETED)
+        clock.behind_ms = 60_000
+        second = await lab.submit(spec=every)
+        await lab.until(second, lambda found: found.phase is Phase.RUNNING)
+        held = await lab.read(
+            lambda tx: tx.all("SELECT workload_uid, MIN(from_at), MAX(to_at) FROM allocation GROUP BY 1")
+        )
+        spans = {uid: (from_at, to_at) for uid, from_at, to_at in held}
+        assert spans[second][0] >= spans[first][1]
 
     served(loop_run, lab, live())
 
