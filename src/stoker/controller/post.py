@@ -3,6 +3,8 @@ to no other: no redirect is followed, no proxy is asked, and no name is looked u
 
 import asyncio
 from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 
 import httpx
 from msgspec import Struct
@@ -104,6 +106,22 @@ def _answer(answer: httpx.Response) -> Answer:
     status = answer.status_code
     if 200 <= status < 300:
         return Answer(status)
-    wait = answer.headers.get("retry-after", "")
     error = "It answered with a redirect, and none is followed." if 300 <= status < 400 else f"It answered {status}."
-    return Answer(status, error, int(wait) if wait.isascii() and wait.isdigit() and len(wait) < 10 else 0)
+    return Answer(status, error, _wait_seconds(answer.headers))
+
+
+def _wait_seconds(headers: httpx.Headers) -> int:
+    """How long a receiver asks to be left alone, which it says in seconds, or as a moment by its own clock."""
+    wait = headers.get("retry-after", "")
+    if wait.isascii() and wait.isdigit() and len(wait) < 10:
+        return int(wait)
+    until, now = _moment(wait), _moment(headers.get("date", ""))
+    return max(0, round((until - now).total_seconds())) if until and now else 0
+
+
+def _moment(text: str) -> datetime | None:
+    """A date of HTTP, which is always in GMT."""
+    try:
+        return parsedate_to_datetime(text).replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        return None

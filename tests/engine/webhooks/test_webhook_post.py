@@ -93,6 +93,30 @@ def test_no_redirect_is_followed(loop_run: LoopRun) -> None:
     loop_run(play())
 
 
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        (["retry-after: 120"], 120),
+        (["retry-after: Wed, 21 Oct 2015 07:30:00 GMT", "date: Wed, 21 Oct 2015 07:28:00 GMT"], 120),
+        (["retry-after: Wed, 21 Oct 2015 07:26:00 GMT", "date: Wed, 21 Oct 2015 07:28:00 GMT"], 0),
+        (["retry-after: Wed, 21 Oct 2015 07:30:00 GMT"], 0),
+        (["retry-after: soon", "date: Wed, 21 Oct 2015 07:28:00 GMT"], 0),
+        (["retry-after: Wed, 21 Oct 99999999999999 07:30:00 GMT", "date: Wed, 21 Oct 2015 07:28:00 GMT"], 0),
+        ([], 0),
+    ],
+)
+def test_a_receiver_says_when_to_come_again_in_seconds_or_as_a_date(
+    headers: list[str], seconds: int, loop_run: LoopRun
+) -> None:
+    async def play() -> None:
+        async with Receiver.listening() as receiver:
+            receiver.answers = [status(503, *headers)]
+            answer = await send(Post(Names(["127.0.0.1"]).resolve, private=True), receiver.url)
+            assert answer == Answer(503, "It answered 503.", seconds)
+
+    loop_run(play())
+
+
 def test_a_receiver_that_cannot_be_reached_or_found_is_said_to_be(loop_run: LoopRun) -> None:
     async def nobody(host: str, port: int) -> Sequence[str]:
         raise OSError(-2, "Name or service not known")
