@@ -23,6 +23,8 @@ _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _CLOSED = tuple(map(ipaddress.ip_network, ("192.0.0.0/24", "168.63.129.16/32", "fec0::/10")))
 """Local all the same: clouds have their metadata at some of the first two, and the third is for sites."""
 _HOST = re.compile(r"([a-z0-9_-]{1,63}\.)*[a-z0-9_-]{1,63}\.?|[0-9a-f:.]*:[0-9a-f:.]*")
+_THIS_MACHINE = re.compile(r"(.*\.)?localhost\.?")
+"""Names that are the machine itself by definition (RFC 6761), whatever a look-up says of them."""
 _CHARACTERS = re.compile(r"[A-Za-z0-9\-._~:/?\[\]!$&'()*+,;=%]+")
 
 
@@ -61,6 +63,8 @@ def target_of(url: str, *, private: bool) -> Target:
         raise problem
     if parts.scheme == "http" and not private:
         raise bad_request("url", f"use https://; plain HTTP needs the server's setting {SETTING}.")
+    if _THIS_MACHINE.fullmatch(host) and not private:
+        raise refused(host)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return Target(parts.scheme, host, port or PORTS[parts.scheme], path)
 

@@ -96,6 +96,14 @@ def test_plain_http_is_for_networks_of_ones_own() -> None:
     assert target_of("http://10.0.0.1:8000/x?y=1", private=True).at("10.0.0.1") == "http://10.0.0.1:8000/x?y=1"
 
 
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST", "localhost.", "hooks.localhost", "hooks.localhost."])
+def test_a_name_of_this_machine_is_refused_before_it_is_looked_up(host: str) -> None:
+    with pytest.raises(StokerError, match="is not on the public internet"):
+        target_of(f"https://{host}/", private=False)
+    assert target_of(f"https://{host}/", private=True).host == host.lower()
+    assert target_of("https://notlocalhost/", private=False).host == "notlocalhost"
+
+
 def test_the_name_stays_with_the_request_when_an_address_takes_its_place() -> None:
     target = target_of("https://Hooks.Example.com", private=False)
     assert (target.named, target.at("2606:4700::1")) == ("hooks.example.com", "https://[2606:4700::1]:443/")
