@@ -215,6 +215,28 @@ def test_a_gpu_that_is_replaced_by_another_model_counts_as_what_it_was(scene: Sc
     assert [row for row in free if row[1] == "MI300X"] == [(at, "MI300X", GPU_HOUR) for at, _ in hours[2:]]
 
 
+def test_a_gpu_that_is_replaced_within_an_hour_counts_as_each_for_its_time(scene: Scene) -> None:
+    others = [structs.replace(device, model="MI300X", memory_bytes=160 << 30) for device in NODES[0].devices]
+    replaced = structs.replace(NODES[0], devices=(others[0], *NODES[0].devices[1:3], others[3]))
+    scene.loop_run(scene.store.write(lambda tx: record_nodes(tx, CLUSTER, [replaced], HOUR + 45 * MINUTE)))
+    scene.read_gpus(range(60), 0.5, 0.7, 0.0, 0.0)
+    scene.close()
+    accounts = "free, starting, unmeasured, busy, idle"
+    told = scene.rows("ledger", f"payer, model, {accounts}", "ORDER BY payer, model")
+    assert [(*row[:2], *(amount * 60 / GPU_HOUR for amount in row[2:])) for row in told] == [
+        ("", "H100", 2 * 15 + 45 + 60, 0, 0, 0, 0),
+        ("", "MI300X", 15, 0, 0, 0, 0),
+        ("w1", "H100", 0, 2 * 15, 0, 15 + 30, 0),
+        ("w1", "MI300X", 0, 0, 0, 15, 0),
+    ]
+    assert scene.rows("cluster_hour", "gpus, capacity, samples") == [(4, 4 * GPU_HOUR, 90)]
+    names = "allocated, requested_milli, samples, highest, replicas_milli, replicas_lowest, memory_size"
+    size = round((80 * 75 + 160 * 15) / 90 * (1 << 30))
+    [row] = scene.rows("workload_hour", names)
+    assert row[:-1] == (90 * GPU_HOUR // 60, 2000, 90, 7000, 1000, 1)
+    assert abs(row[-1] - size) < 1 << 20
+
+
 def test_a_faulty_gpu_costs_nobody_busy_or_idle_time(scene: Scene) -> None:
     bad = structs.replace(
         NODES[0], devices=(structs.replace(NODES[0].devices[0], fault="XID 79"), *NODES[0].devices[1:])
