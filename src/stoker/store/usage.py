@@ -52,7 +52,6 @@ SET due = due + 1
 WHERE cluster_id = :cluster_id
   AND hour_at >= :from_hour
   AND hour_at < :to_hour
-  AND closed_at IS NOT NULL
 """
 CLOSED = """
 UPDATE usage_hour
@@ -146,7 +145,8 @@ def need_close(transaction: Transaction, cluster_id: str, hours: Iterable[int]) 
 
 
 def came_late(transaction: Transaction, cluster_id: str, from_at: int, to_at: int) -> None:
-    """Something of this stretch of time has changed: those of its hours that are closed are closed again."""
+    """Something of this stretch of time has changed: those of its hours that are closed, or are just being closed from
+    what was known before, are closed again."""
     first = from_at // HOUR_MS * HOUR_MS
     transaction.run(LATE, {"cluster_id": cluster_id, "from_hour": first, "to_hour": to_at})
 

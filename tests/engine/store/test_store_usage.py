@@ -1,7 +1,9 @@
 """Hours are written whole, can be written again, and are counted; the same on both databases."""
 
+from collections.abc import Callable
 from typing import Any
 
+import pytest
 from tests.conftest import LoopRun
 
 from stoker.domain.node import Device, Node
@@ -112,10 +114,19 @@ def test_hours_are_due_until_they_are_closed_and_again_when_something_comes_late
     assert due() == hours
 
 
-def test_what_comes_late_while_an_hour_is_closed_is_not_forgotten(store: Store, loop_run: LoopRun) -> None:
+@pytest.mark.parametrize(
+    "come",
+    [
+        lambda tx: usage.need_close(tx, CLUSTER, [HOUR]),
+        lambda tx: usage.came_late(tx, CLUSTER, HOUR + 5, HOUR + 6),
+    ],
+)
+def test_what_comes_late_while_an_hour_is_closed_is_not_forgotten(
+    come: Callable[[Transaction], None], store: Store, loop_run: LoopRun
+) -> None:
     loop_run(store.write(lambda tx: usage.need_close(tx, CLUSTER, [HOUR])))
     read = loop_run(store.read(lambda tx: usage.due(tx, CLUSTER, HOUR + 1)))[0]
-    loop_run(store.write(lambda tx: usage.need_close(tx, CLUSTER, [HOUR])))
+    loop_run(store.write(come))
     loop_run(store.write(lambda tx: usage.closed(tx, CLUSTER, read, HOUR + HOUR_MS)))
     assert [each.hour_at for each in loop_run(store.read(lambda tx: usage.due(tx, CLUSTER, HOUR + 1)))] == [HOUR]
 
