@@ -157,6 +157,17 @@ def test_hours_that_passed_unseen_are_closed_oldest_first(scene: Scene) -> None:
     assert found == [(HOUR + n * HOUR_MS, n + 1) for n in range(30)]
 
 
+def test_hours_that_a_clock_closed_too_soon_are_closed_again_when_they_are_over(scene: Scene) -> None:
+    assert scene.close(3.0) == 3
+    scene.clock.at = HOUR + 50 * MINUTE  # set right
+    over = PodSeen("p1", "p1", "w1", 1, 1, "n1", PodPhase.SUCCEEDED, exit_code=0, ended_at=scene.clock.at)
+    scene.loop_run(scene.store.write(lambda tx: record_pods(tx, CLUSTER, [over], scene.clock.at)))
+    assert scene.loop_run(scene.rollup.catch_up()) == 0
+    assert [scene.close(hours) for hours in (1.0, 1.1, 2.0, 3.0, 4.0, 4.1)] == [1, 0, 1, 1, 1, 0]
+    assert scene.rows("workload_hour", "hour_at, allocated") == [(HOUR, 2 * 35 * GPU_HOUR // 60)]
+    assert scene.rows("cluster_hour", "allocated", "ORDER BY hour_at") == [(2 * 35 * GPU_HOUR // 60,), (0,), (0,), (0,)]
+
+
 def test_a_late_reading_closes_its_hour_again(scene: Scene) -> None:
     scene.read_gpus(range(30), 0.5, 0.5, 0.0, 0.0)
     scene.close()

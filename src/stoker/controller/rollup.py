@@ -87,11 +87,13 @@ class Rollup:
             await self._store.write(lambda tx: usage.need_close(tx, self._cluster_id, new))
         return await self._store.read(lambda tx: usage.due(tx, self._cluster_id, before, AT_ONCE))
 
-    def _new_hours(self, transaction: Transaction, before: int) -> range:
-        """Every hour that is over since the last one that is known, or since there are GPUs."""
+    def _new_hours(self, transaction: Transaction, before: int) -> list[int]:
+        """Every hour that is over since the last one that is known, or since there are GPUs; and those that were closed
+        before they were over, which are closed again when they are."""
         last = usage.last_hour(transaction, self._cluster_id)
         first = gpu_spans.first_at(transaction, self._cluster_id) if last is None else last + HOUR_MS
-        return range(before if first is None else first // HOUR_MS * HOUR_MS, before, HOUR_MS)
+        over = range(before if first is None else first // HOUR_MS * HOUR_MS, before, HOUR_MS)
+        return [*over, *usage.closed_too_soon(transaction, self._cluster_id, before)]
 
     def _closed(self, transaction: Transaction, hours: Sequence[DueHour]) -> list[_Closed]:
         """Hours folded from one view."""

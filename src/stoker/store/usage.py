@@ -69,6 +69,13 @@ ORDER BY hour_at
 LIMIT :limit
 """
 WRITTEN = "SELECT 1 FROM cluster_hour WHERE cluster_id = :cluster_id AND hour_at = :hour_at"
+TOO_SOON = """
+SELECT hour_at
+FROM usage_hour
+WHERE cluster_id = :cluster_id
+  AND hour_at >= :before
+  AND due = 0
+"""
 LAST_HOUR = "SELECT MAX(hour_at) FROM usage_hour WHERE cluster_id = :cluster_id"
 EVERY = ""
 """Stands for all namespaces, or all kinds, in the counts."""
@@ -160,6 +167,11 @@ def due(transaction: Transaction, cluster_id: str, before: int, limit: int = 100
 def closed(transaction: Transaction, cluster_id: str, hour: DueHour, at: int) -> None:
     """The hour is written down, from all that was known when it became due."""
     transaction.run(CLOSED, {"cluster_id": cluster_id, "hour_at": hour.hour_at, "due": hour.due, "at": at})
+
+
+def closed_too_soon(transaction: Transaction, cluster_id: str, before: int) -> list[int]:
+    """Hours that were closed before they were over, by a clock that was ahead."""
+    return [row[0] for row in transaction.all(TOO_SOON, {"cluster_id": cluster_id, "before": before})]
 
 
 def last_hour(transaction: Transaction, cluster_id: str) -> int | None:
