@@ -1,5 +1,8 @@
 """Hours are closed from what was observed: once they are over, again when something came late, whoever was away."""
 
+import asyncio
+import contextlib
+
 import numpy as np
 import pytest
 from msgspec import structs
@@ -288,6 +291,22 @@ class TestSnapshots:
                 (40, 0, (4, 2000)),
             )
         ]
+
+    def test_who_wakes_up_before_a_slot_takes_no_picture_for_the_one_before(
+        self, scene: Scene, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        scene.clock.at = HOUR + 12 * MINUTE
+        wakes = iter([3 * MINUTE - 100, 100])
+
+        async def wake(seconds: float) -> None:
+            if (passed := next(wakes, None)) is None:
+                raise asyncio.CancelledError
+            scene.clock.at += passed
+
+        monkeypatch.setattr(asyncio, "sleep", wake)
+        with contextlib.suppress(asyncio.CancelledError):
+            scene.loop_run(Snapshots(scene.store, CLUSTER, scene.clock, 300).run())
+        assert scene.rows("snapshot", "at") == [(HOUR + 15 * MINUTE,)]
 
     def test_it_says_who_held_what(self, scene: Scene) -> None:
         self.take(scene, 20)

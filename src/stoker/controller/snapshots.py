@@ -29,7 +29,8 @@ class Snapshots:
         while True:
             now = self._clock.now()
             await asyncio.sleep((self._period_ms - now % self._period_ms) / 1000)
-            await self.take()
+            if self._clock.now() // self._period_ms != now // self._period_ms:  # else it woke up before the slot
+                await self.take()
 
     async def take(self) -> None:
         """Keep the slot that is now, and say which were missed before it."""
