@@ -93,7 +93,14 @@ FROM workload
 WHERE user_id IN (:keys)
   AND deleted_at IS NULL
 GROUP BY user_id
-"""
+"""  # index workload_of_user
+FORGOTTEN_USERS = """
+SELECT user_id, MIN(user_name)
+FROM workload
+WHERE user_id IN (:keys)
+  AND deleted_at IS NOT NULL
+GROUP BY user_id
+"""  # all of index workload_gone_at: only for users who are gone with all they had
 WORKLOADS = """
 SELECT workload.uid, workload.slug, workload.workspace_id, COALESCE(workspace.name, ''), workload.user_name,
        cluster.name
@@ -151,10 +158,11 @@ def workspace_names(transaction: Transaction, ids: Collection[int]) -> dict[str,
 
 
 def user_names(transaction: Transaction, ids: Collection[str]) -> dict[str, str]:
-    """By id; of those that are gone, as their workloads remember them."""
-    known: dict[str, str] = dict(by_keys(transaction, USERS, ids))
-    former: dict[str, str] = dict(by_keys(transaction, FORMER_USERS, set(ids) - known.keys()))
-    return former | known
+    """By id; of those that are gone, as their workloads remember them, which may be gone too."""
+    known: dict[str, str] = {}
+    for sql in (USERS, FORMER_USERS, FORGOTTEN_USERS):
+        known |= by_keys(transaction, sql, set(ids) - known.keys())
+    return known
 
 
 def workloads(transaction: Transaction, uids: Collection[str]) -> dict[str, PaidFor]:

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 from tests.conftest import LoopRun
+from tests.engine.test_rollup import Scene
 
 from stoker.domain.node import Device, Node
 from stoker.domain.readings import GpuFault
 from stoker.domain.usage import GPU_HOUR, HOUR_MS, Account, ClusterHour, Entry, Levels, Payer, WorkloadHour
-from stoker.store import gpu_spans, usage
+from stoker.store import gpu_spans, usage, usage_report
 from stoker.store.base import Store, Transaction
 from stoker.store.gpu_spans import Span, SpanState
 from stoker.store.usage import ClosedHour
@@ -129,6 +130,19 @@ def test_what_comes_late_while_an_hour_is_closed_is_not_forgotten(
     loop_run(store.write(come))
     loop_run(store.write(lambda tx: usage.closed(tx, CLUSTER, read, HOUR + HOUR_MS)))
     assert [each.hour_at for each in loop_run(store.read(lambda tx: usage.due(tx, CLUSTER, HOUR + 1)))] == [HOUR]
+
+
+def test_a_user_who_is_gone_is_named_as_workloads_remember_even_those_that_are_gone_too(
+    store: Store, loop_run: LoopRun
+) -> None:
+    scene = Scene(store, loop_run)
+
+    def names() -> dict[str, str]:
+        return loop_run(store.read(lambda tx: usage_report.user_names(tx, ["u1", "u2"])))
+
+    assert names() == {"u1": "ann"}
+    loop_run(store.write(lambda tx: tx.run("UPDATE workload SET deleted_at = :at", {"at": scene.clock.at})))
+    assert names() == {"u1": "ann"}
 
 
 def test_spans_follow_what_nodes_look_like(store: Store, loop_run: LoopRun) -> None:
