@@ -86,6 +86,12 @@ WHERE cluster_id = :cluster_id
 """
 LAST = "SELECT MAX(hour_at) FROM usage_hour WHERE cluster_id = :cluster_id"
 WORKSPACES = "SELECT id, name FROM workspace WHERE id IN (:keys)"
+FORMER_WORKSPACES = """
+SELECT workspace_id, MIN(namespace)
+FROM usage_day
+WHERE workspace_id IN (:keys)
+GROUP BY workspace_id
+"""  # index usage_day_of_workspace
 USERS = "SELECT id, name FROM account WHERE id IN (:keys)"
 FORMER_USERS = """
 SELECT user_id, MIN(user_name)
@@ -154,7 +160,11 @@ def through(transaction: Transaction, cluster_id: str) -> int | None:
 
 
 def workspace_names(transaction: Transaction, ids: Collection[int]) -> dict[str, str]:
-    return {str(number): name for number, name in by_keys(transaction, WORKSPACES, ids)}
+    """By id; of those that are gone, the namespace that they had."""
+    known: dict[int, str] = {}
+    for sql in (WORKSPACES, FORMER_WORKSPACES):
+        known |= by_keys(transaction, sql, set(ids) - known.keys())
+    return {str(number): name for number, name in known.items()}
 
 
 def user_names(transaction: Transaction, ids: Collection[str]) -> dict[str, str]:

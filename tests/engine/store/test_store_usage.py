@@ -145,6 +145,11 @@ def test_a_user_who_is_gone_is_named_as_workloads_remember_even_those_that_are_g
     assert names() == {"u1": "ann"}
 
 
+def test_a_workspace_that_is_gone_is_named_by_its_namespace(store: Store, loop_run: LoopRun) -> None:
+    put(store, loop_run, workload("a"))
+    assert loop_run(store.read(lambda tx: usage_report.workspace_names(tx, [7, 8]))) == {"7": "ml"}
+
+
 def test_spans_follow_what_nodes_look_like(store: Store, loop_run: LoopRun) -> None:
     def look(at: int, *devices: Device, **node: Any) -> None:
         now = Node("n1", 1000, 1, devices, **node)
