@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from stoker.store.base import Params
 
-SIZES = (64, 8)
+SIZES = (256, 64, 8)
 PARAM = re.compile(r"(?<!:):([a-z_]\w*)")
 INSERT = re.compile(r"(?s)\s*INSERT INTO .*?\bVALUES\s*(?=\()")
 
