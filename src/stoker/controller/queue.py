@@ -19,7 +19,7 @@ from stoker.domain.lifecycle import transition
 from stoker.domain.names import Randomness
 from stoker.domain.naming import names_for
 from stoker.domain.placement import missing_ranks
-from stoker.domain.workload import Workload
+from stoker.domain.workload import Wait, Workload
 from stoker.engines.failpoints import failpoint
 from stoker.scheduler import Change, Plan, Planner
 from stoker.scheduler.view import View
@@ -119,7 +119,7 @@ class QueueLoop:
         return self._known
 
     def _write(
-        self, transaction: Transaction, view: View, made: Plan, reasons: Mapping[str, str], now: int
+        self, transaction: Transaction, view: View, made: Plan, reasons: Mapping[str, Wait], now: int
     ) -> tuple[Mapping[str, State], list[str]]:
         starts = []
         for place in made.placements:

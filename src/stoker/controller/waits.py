@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import structs
 
 from stoker.domain.naming import names_for
+from stoker.domain.workload import Wait
 from stoker.scheduler import Plan
 from stoker.scheduler.view import View
 
@@ -34,7 +35,7 @@ class Waits:
         self._new |= dict.fromkeys(uids)
         self._again = True
 
-    def to_say(self, view: View, made: Plan, now: int) -> dict[str, str]:
+    def to_say(self, view: View, made: Plan, now: int) -> dict[str, Wait]:
         """The reasons that are not what is already written, for the new ones and for those whose turn it is."""
         if len(view.waiting) <= AT_ONCE:
             uids = list(view.waiting) if self._again else []
@@ -46,16 +47,16 @@ class Waits:
                 uids += self._next(view)
         known = view.workloads
         said = {
-            uid: wait.reason.sentence(names_for(known[uid], known))
+            uid: Wait(wait.reason.code, wait.reason.sentence(names_for(known[uid], known)))
             for uid in uids
             if uid in view.waiting and (wait := made.waits.get(uid)) is not None
         }
-        return {uid: words for uid, words in said.items() if known[uid].waiting != words}
+        return {uid: why for uid, why in said.items() if known[uid].waiting != why.sentence}
 
-    def said(self, view: View, reasons: Mapping[str, str]) -> None:
+    def said(self, view: View, reasons: Mapping[str, Wait]) -> None:
         """These are written."""
-        for uid, words in reasons.items():
-            view.workloads[uid] = structs.replace(view.workloads[uid], waiting=words)
+        for uid, why in reasons.items():
+            view.workloads[uid] = structs.replace(view.workloads[uid], waiting=why.sentence, waiting_code=why.code)
 
     def again_at(self, now: int) -> int | None:
         """When the next ones are to be told, though nothing happens."""

@@ -197,6 +197,13 @@ class Spec(Struct, frozen=True):
         return self.resources * self.replicas
 
 
+class Wait(Struct, frozen=True):
+    """Why a workload waits: a word that stays, and a sentence with the numbers of now."""
+
+    code: str
+    sentence: str
+
+
 FROM_CLI = "cli"
 """What `origin_api` says of a workload that was submitted on our own command line."""
 
@@ -234,6 +241,7 @@ class Workload(Struct, frozen=True, kw_only=True):
     """What it becomes once its pods are gone."""
     message: str = ""
     waiting: str = ""
+    waiting_code: str = ""
     """Why it waits, as the scheduler last said; it moves without a change of version."""
     submitted_at: int
     phase_at: int

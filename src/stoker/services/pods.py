@@ -6,15 +6,15 @@ from stoker.domain.listing import PodQuery, Window
 from stoker.domain.permissions import Action, Actor
 from stoker.services.context import Context, authorise
 from stoker.services.visible import remembered
-from stoker.store import nodes, pod_list
+from stoker.store import pod_list
 from stoker.store.base import Transaction
 from stoker.store.pod_list import PodEntry
 
 
 class FoundPods(Struct, frozen=True):
-    """A part of a list with the node pool of each; `more` when there is something behind it."""
+    """A part of a list; `more` when there is something behind it."""
 
-    entries: list[tuple[PodEntry, str]]
+    entries: list[PodEntry]
     more: bool
 
 
@@ -30,17 +30,7 @@ class Pods:
         def read(transaction: Transaction) -> FoundPods:
             one_more = Window(window.offset, window.limit + 1)
             found = pod_list.browse(transaction, _seen(transaction, actor, query), one_more)
-            page = found[: window.limit]
-            places = {(entry.cluster_id, entry.pod.node) for entry in page}
-            pools = {
-                (cluster_id, node.name): node.pool
-                for cluster_id in {cluster_id for cluster_id, _ in places}
-                for node in nodes.named(transaction, cluster_id, {n for c, n in places if c == cluster_id}).values()
-            }
-            return FoundPods(
-                [(entry, pools.get((entry.cluster_id, entry.pod.node), "")) for entry in page],
-                len(found) > window.limit,
-            )
+            return FoundPods(found[: window.limit], len(found) > window.limit)
 
         return await self._context.store.read(read)
 

@@ -23,10 +23,10 @@ WHERE cluster_id = :cluster_id
   AND name = :name
 """
 PUT = """
-INSERT INTO node (cluster_id, name, body, seen_at, gone)
-VALUES (:cluster_id, :name, :body, :at, 0)
+INSERT INTO node (cluster_id, name, pool, body, seen_at, gone)
+VALUES (:cluster_id, :name, :pool, :body, :at, 0)
 ON CONFLICT (cluster_id, name) DO UPDATE
-SET body = excluded.body, seen_at = excluded.seen_at, gone = 0
+SET pool = excluded.pool, body = excluded.body, seen_at = excluded.seen_at, gone = 0
 """
 LEAVE = """
 UPDATE node
@@ -77,7 +77,16 @@ def put(transaction: Transaction, cluster_id: str, nodes: Iterable[Node], at: in
     counters.advance(transaction, WRITES.format(cluster_id))
     transaction.many(
         PUT,
-        [{"cluster_id": cluster_id, "name": node.name, "body": _encode(node).decode(), "at": at} for node in nodes],
+        [
+            {
+                "cluster_id": cluster_id,
+                "name": node.name,
+                "pool": node.pool,
+                "body": _encode(node).decode(),
+                "at": at,
+            }
+            for node in nodes
+        ],
     )
 
 

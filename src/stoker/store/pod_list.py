@@ -15,17 +15,19 @@ SOURCE = """
 FROM pod
 CROSS JOIN workload
 LEFT JOIN workspace ON workspace.id = workload.workspace_id
+LEFT JOIN node ON node.cluster_id = pod.cluster_id AND node.name = pod.node
 """
 POD_COLUMNS = ", ".join(f"pod.{column.strip()}" for column in pods.COLUMNS.split(","))
 SELECT = f"""
 SELECT {POD_COLUMNS}, pod.cluster_id, workload.name, workload.workspace_id, workspace.name, workload.priority,
-       workload.spec, workload.kind, workload.deleted_at
+       workload.spec, workload.kind, workload.deleted_at, COALESCE(node.pool, '')
 """
 FIELDS: Mapping[str, str] = {
     "cluster": "pod.cluster_id",
     "workload": "pod.workload_uid",
     "revision": "pod.revision",
     "node": "pod.node",
+    "pool": "COALESCE(node.pool, '')",
     "created_at": "pod.created_at",
     "ended_at": "pod.ended_at",
     "deleted_at": "workload.deleted_at",
@@ -57,6 +59,8 @@ class PodEntry(Struct, frozen=True, kw_only=True):
     image: str
     node_pools: tuple[str, ...]
     deleted_at: int | None
+    pool: str
+    """Of the node that it is on."""
 
 
 def browse(transaction: Transaction, query: PodQuery, window: Window) -> list[PodEntry]:
@@ -121,7 +125,7 @@ def _escaped(text: str) -> str:
 
 def _entry(row: Row) -> PodEntry:
     width = len(pods.COLUMNS.split(","))
-    cluster_id, workload, workspace_id, workspace, priority, spec, kind, deleted_at = row[width:]
+    cluster_id, workload, workspace_id, workspace, priority, spec, kind, deleted_at, pool = row[width:]
     asked = _asked.decode(spec)
     return PodEntry(
         pod=pods.build(row),
@@ -134,4 +138,5 @@ def _entry(row: Row) -> PodEntry:
         image=asked.image,
         node_pools=asked.node_pools,
         deleted_at=deleted_at,
+        pool=pool,
     )

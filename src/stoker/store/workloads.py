@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from stoker.domain.lifecycle import Change
-from stoker.domain.workload import Condition, ConditionType, Kind, Phase, Spec, Workload
+from stoker.domain.workload import Condition, ConditionType, Kind, Phase, Spec, Wait, Workload
 from stoker.store import outbox
 from stoker.store.base import Row, Transaction
 from stoker.store.keys import by_keys
@@ -21,7 +21,7 @@ workload.spec, workload.priority, workload.preemptible, workload.timeout_seconds
 workload.phase, workload.version, workload.revision, workload.attempt, workload.retries, workload.requeued,
 workload.not_before, workload.then_phase, workload.message, workload.submitted_at, workload.phase_at,
 workload.started_at, workload.ended_at, workload.running_since, workload.ran_ms, workload.deleted_at, workload.waiting,
-workload.waited_ms, workload.pools, workload.guaranteed_until
+workload.waited_ms, workload.pools, workload.guaranteed_until, workload.waiting_code
 """
 BY_REF = f"SELECT {COLUMNS} FROM workload WHERE uid = :ref OR slug = :ref"
 BY_UID = f"SELECT {COLUMNS} FROM workload WHERE uid IN (:keys)"
@@ -39,7 +39,7 @@ WHERE cluster_id = :cluster_id
 """
 WAIT = """
 UPDATE workload
-SET waiting = :waiting
+SET waiting = :waiting, waiting_code = :code
 WHERE uid = :uid
   AND phase IN ('Pending', 'Resuming')
 """
@@ -194,6 +194,7 @@ def build(row: Row) -> Workload:
         waited_ms=row[33],
         pools=tuple(row[34].split(",")) if row[19] else (),
         guaranteed_until=row[35],
+        waiting_code=row[36],
     )
 
 
@@ -239,9 +240,9 @@ def live_in(transaction: Transaction, cluster_id: str, workspace_id: int) -> int
     return row[0] if row else 0
 
 
-def set_waiting(transaction: Transaction, reasons: Mapping[str, str]) -> None:
+def set_waiting(transaction: Transaction, reasons: Mapping[str, Wait]) -> None:
     """Why each of these waits."""
-    transaction.many(WAIT, [{"uid": uid, "waiting": reason} for uid, reason in reasons.items()])
+    transaction.many(WAIT, [{"uid": uid, "waiting": each.sentence, "code": each.code} for uid, each in reasons.items()])
 
 
 def add(transaction: Transaction, change: Change) -> None:

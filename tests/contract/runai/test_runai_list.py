@@ -8,6 +8,8 @@ import pytest
 from tests.contract.runai.lab import WORKLOADS, RunaiLab
 
 from stoker.domain.events import Placed, PodsUp
+from stoker.domain.workload import Wait
+from stoker.store import workloads
 
 REQUIRED = {
     "tenantId", "runningPods", "phaseUpdatedAt", "k8sPhaseUpdatedAt", "updatedAt", "createdAt", "source", "deletedAt",
@@ -183,6 +185,10 @@ def test_a_waiting_workload_says_why_for_each_node_pool(lab: RunaiLab) -> None:
     assert "quota of 2 GPUs" in message["userMessage"]
     assert shown["phaseReason"] == "NonPreemptibleOverQuota"
     assert lab.runai(f"/{lab.uid(first)}")["pendingSchedulingMessages"] is None
+    why = {second: Wait("over_quota", message["userMessage"])}
+    lab.run(lab.installation.store.write(lambda tx: workloads.set_waiting(tx, why)))
+    listed = {row["id"]: row["phaseReason"] for row in lab.rows()}
+    assert listed == {second: "NonPreemptibleOverQuota", lab.uid(first): None}
 
 
 def test_times_in_filters_may_have_any_zone_and_any_fraction(lab: RunaiLab) -> None:

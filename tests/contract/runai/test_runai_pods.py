@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
+from msgspec import structs
 from tests.contract.runai.submissions import WORKLOADS, submit
 from tests.contract.safe.lab import QueueLab, big_node
 
@@ -22,7 +23,7 @@ def lab(database_url: str, tmp_path: Path) -> Iterator[QueueLab]:
     """Three pods of one workload, an hour after each other, of which the first has ended; and one that is hidden."""
     with QueueLab(tmp_path / "data", database_url) as opened:
         opened.add_staff()
-        opened.add_nodes(big_node("node-1"), big_node("node-2"))
+        opened.add_nodes(big_node("node-1"), structs.replace(big_node("node-2"), pool="spare"))
         mine, gone = submit(opened)["workloadId"], submit(opened)["workloadId"]
         cluster = opened.inside(mine).cluster_id
         made = [_pod(mine, number, opened.clock.now() + number * HOUR) for number in range(3)]
@@ -132,3 +133,17 @@ def test_a_bad_question_about_pods_is_refused_by_name(lab: QueueLab, query: str)
     answer = lab.get(f"{PATH}?{query}", as_="viewer")
     assert (answer.status_code, answer.json()["code"]) == (400, 400)
     assert answer.json()["message"].startswith(f"{query.partition('=')[0]}: ")
+
+
+def test_pods_are_found_by_the_pool_of_their_node(lab: QueueLab) -> None:
+    shown = {each["name"]: each["currentNodePool"] for each in _get(lab)["pods"]}
+    assert shown == {"pod-0": "default", "pod-1": "spare", "pod-2": "default"}
+    for asked, expected in {
+        "currentNodepool==spare": ["pod-1"],
+        "currentNodepool!=spare": ["pod-0", "pod-2"],
+        "currentNodepool=@PAR": ["pod-1"],
+        "currentNodepool=^def": ["pod-0", "pod-2"],
+    }.items():
+        assert _names(lab, filterBy=asked) == expected
+        assert _get(lab, f"{PATH}/count", filterBy=asked)["count"] == len(expected)
+    assert _names(lab, sortBy="currentNodepool", sortOrder="desc") == ["pod-1", "pod-2", "pod-0"]

@@ -20,7 +20,11 @@ def test_a_short_queue_is_told_at_once_and_only_when_something_is_new() -> None:
     view, planner = crowd(3)
     waits = Waits()
     said = waits.to_say(view, planner.plan(), NOW)
-    assert sorted(said) == ["w0000", "w0001", "w0002"]
+    assert {uid: why.code for uid, why in said.items()} == {
+        "w0000": "no_room",
+        "w0001": "behind_head",
+        "w0002": "behind_head",
+    }
     waits.said(view, said)
     assert waits.to_say(view, planner.plan(), NOW) == {}
     assert waits.again_at(NOW) is None

@@ -25,13 +25,16 @@ FIELDS = {
     "workloadId": "workload",
     "revisionId": "revision",
     "nodeName": "node",
+    "currentNodepool": "pool",
     "createdAt": "created_at",
     "completedAt": "ended_at",
     "deletedAt": "deleted_at",
 }
 TIMES = frozenset({"createdAt", "completedAt", "deletedAt"})
 ON_TEXT = frozenset({"=@", "!@", "=^", "=$"})
-PodField = Literal["clusterId", "workloadId", "revisionId", "nodeName", "createdAt", "completedAt", "deletedAt"]
+PodField = Literal[
+    "clusterId", "workloadId", "revisionId", "nodeName", "currentNodepool", "createdAt", "completedAt", "deletedAt"
+]
 _FILTER = re.compile(rf"({'|'.join(FIELDS)})(==|!=|<=|>=|=@|!@|=\^|=\$)(.+)", re.DOTALL)
 
 
@@ -170,11 +173,11 @@ def _filter(text: str) -> PodFilter:
 
 
 def _answer(found: FoundPods, window: Window, *, full: bool) -> PodsAnswer:
-    rows = [_row(entry, pool, full=full) for entry, pool in found.entries]
+    rows = [_row(entry, full=full) for entry in found.entries]
     return PodsAnswer(window.offset + window.limit if found.more else None, rows)
 
 
-def _row(entry: PodEntry, pool: str, *, full: bool) -> PodRow:
+def _row(entry: PodEntry, *, full: bool) -> PodRow:
     pod = entry.pod
     asked = pod.resources
     held = Resources() if pod.phase.ended else asked
@@ -190,7 +193,7 @@ def _row(entry: PodEntry, pool: str, *, full: bool) -> PodRow:
         created_at=rfc3339(pod.created_at),
         completed_at=moment(pod.ended_at),
         containers=[PodContainer(main_container(entry.kind), entry.image, moment(pod.started_at))],
-        current_node_pool=pool,
+        current_node_pool=entry.pool,
         requested_node_pools=list(entry.node_pools),
         requested_resources=PodRequest(
             Cores(number(asked.gpu_milli)), Cores(number(asked.cpu_milli)), Bytes(show_bytes(asked.memory_bytes))

@@ -63,6 +63,7 @@ def fields(listed: Listed, now: int) -> dict[str, Any]:
         "phase": str(workload.phase),
         "k8s_phase": K8S_PHASES.get(workload.phase, "Failed" if workload.phase is Phase.FAILED else "Running"),
         "phase_message": (workload.waiting or workload.message) if workload.phase.queued else workload.message,
+        "phase_reason": phase_reason(workload, workload.waiting_code) if workload.phase.queued else None,
         "conditions": [
             WorkloadCondition(each.type, "True", each.message, each.reason, rfc3339(each.at))
             for each in listed.conditions
@@ -101,7 +102,7 @@ def pending_messages(answer: Answer) -> list[PendingMessage]:
     return [
         PendingMessage(
             node_pool=pool,
-            phase_reason=phase_reason(answer) or "OverLimit",
+            phase_reason=phase_reason(answer.workload, answer.code) or "OverLimit",
             reason=REASONS.get(answer.code, "Waits"),
             org_type="PROJECT" if over else None,
             user_message=answer.sentence,
@@ -110,10 +111,11 @@ def pending_messages(answer: Answer) -> list[PendingMessage]:
     ]
 
 
-def phase_reason(answer: Answer) -> PhaseReason | None:
-    if answer.code != OVER_QUOTA:
+def phase_reason(workload: Workload, code: str) -> PhaseReason | None:
+    """Of a workload that waits for this."""
+    if code != OVER_QUOTA:
         return None
-    return "OverLimit" if answer.workload.preemptible else "NonPreemptibleOverQuota"
+    return "OverLimit" if workload.preemptible else "NonPreemptibleOverQuota"
 
 
 def _identity(listed: Listed) -> dict[str, Any]:

@@ -132,5 +132,8 @@ async def read_runai_workload(call: Call[WorkloadPath]) -> RunaiWorkloadDetail:
     workload = found.listed.workload
     if workload.phase.queued and workload.deleted_at is None:
         answer = await call.services.explain.explain(call.actor, workload.uid)
-        shown |= {"pending_scheduling_messages": pending_messages(answer), "phase_reason": phase_reason(answer)}
+        shown |= {
+            "pending_scheduling_messages": pending_messages(answer),
+            "phase_reason": phase_reason(workload, answer.code),
+        }
     return RunaiWorkloadDetail(**shown)
