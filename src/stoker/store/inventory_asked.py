@@ -13,9 +13,8 @@ from stoker.domain.inventory import Field
 from stoker.store.base import Transaction
 from stoker.store.inventory_filters import (
     ALIKE,
-    ALLOCATED,
+    AMONG_HOLDERS,
     GONE,
-    IDLE,
     LEAVING,
     LIVE,
     SAME,
@@ -129,7 +128,10 @@ def count(transaction: Transaction, asked: Asked) -> int:
         return asked.total
     found = gathered(transaction, asked, few_of(asked.everything, 1), None) or Source("workload", asked.base)
     params = {**asked.params, **found.params}
-    statement = f"SELECT workload.uid FROM {found.source} WHERE {found.condition} AND {asked.where(aside=found.aside)}"
+    condition = f"{found.condition} AND {asked.where(aside=found.aside)}"
+    if found.source is HOLDERS:
+        condition = of_holders(condition)
+    statement = f"SELECT workload.uid FROM {found.source} WHERE {condition}"
     if found.source == "workload" and not found.params and any(clause.scan for clause in asked.others):
         statement += " ORDER BY workload.name"  # so that the index of names is read, and not the workloads
     there = number(transaction, f"SELECT COUNT(*) FROM ({statement}) AS found", params)
@@ -180,13 +182,14 @@ def _narrow(transaction: Transaction, asked: Asked, few: int, sort: Field | None
         elif column:
             found = _uids("workload", f"{asked.base} AND {together}")
         else:
-            held = together.replace(ALLOCATED, "workload_use.allocated_milli").replace(IDLE, "workload_use.idle_milli")
-            found = _uids(HOLDERS, f"{HELD} AND {asked.base} AND {held}")
+            found = f"SELECT workload_uid FROM workload_use WHERE {of_holders(together)}"
         found = f"SELECT * FROM ({found}) AS few LIMIT :found_most"
         if number(transaction, f"SELECT COUNT(*) FROM ({found}) AS probe", {**asked.params, **params}) > most:
             continue
         if column:
             return Source("workload", f"{asked.base} AND {together}", aside=True)
+        if not clauses[0].parts:
+            return Source(HOLDERS, f"{HELD} AND {asked.base}")
         return Source(f"({found}) AS found CROSS JOIN workload", f"workload.uid = found.uid AND {asked.base}", params)
     return None
 
@@ -208,6 +211,13 @@ def _named(transaction: Transaction, asked: Asked) -> Source | None:
     filled = [*uids, *([uids[-1] if uids else ""] * (size - len(uids)))]
     keys: dict[str, object] = {f"uid_{place}": uid for place, uid in enumerate(filled)}
     return Source("workload", f"workload.uid IN ({', '.join(f':{name}' for name in keys)}) AND {asked.base}", keys)
+
+
+def of_holders(sql: str) -> str:
+    """A condition or a key as it is `AMONG_HOLDERS`."""
+    for of_all, of_them in AMONG_HOLDERS.items():
+        sql = sql.replace(of_all, of_them)
+    return sql
 
 
 def _uids(source: str, condition: str) -> str:

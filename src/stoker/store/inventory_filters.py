@@ -96,6 +96,15 @@ workload.cluster_id = alike.cluster_id
 
 ALLOCATED = "COALESCE((SELECT allocated_milli FROM workload_use WHERE workload_uid = workload.uid), 0)"
 IDLE = "COALESCE((SELECT idle_milli FROM workload_use WHERE workload_uid = workload.uid), 0)"
+HOLDS = "EXISTS (SELECT 1 FROM workload_use WHERE workload_uid = workload.uid)"
+IDLES = "EXISTS (SELECT 1 FROM workload_use WHERE workload_uid = workload.uid AND idle_milli > 0)"
+AMONG_HOLDERS = {
+    ALLOCATED: "workload_use.allocated_milli",
+    IDLE: "workload_use.idle_milli",
+    HOLDS: "1 = 1",
+    IDLES: "workload_use.idle_milli > 0",
+}
+"""The same where only those are looked at that hold something, beside what they hold."""
 GPUS = "(workload.gpu_milli * workload.replicas)"
 TIME_COLUMNS = {
     Field.CREATED: "submitted_at",

@@ -12,14 +12,16 @@ from msgspec import Struct, structs
 
 from stoker.domain.inventory import Field
 from stoker.store.base import Transaction
-from stoker.store.inventory_asked import HELD, HOLDERS, Asked, Source, count, few_of, gathered
+from stoker.store.inventory_asked import HELD, HOLDERS, Asked, Source, count, few_of, gathered, of_holders
 from stoker.store.inventory_filters import (
     ALLOCATED,
     AT_HOME,
     COLUMNS,
     GPUS,
+    HOLDS,
     HOMES_OF,
     IDLE,
+    IDLES,
     LEAVING,
     NOTHING,
     TIME_COLUMNS,
@@ -36,7 +38,6 @@ COLUMN = re.compile(r"workload\.(\w+)")
 BY_USE = frozenset({Field.ALLOCATED, Field.IDLE, Field.IDLE_WHOLE})
 AS_THEY_ARE = frozenset({Field.KIND, Field.PHASE, Field.CLUSTER, Field.USER, Field.POOLS, Field.PRIORITY})
 """Fields whose values are those of their columns."""
-USED = "SELECT 1 FROM workload_use WHERE workload_uid = workload.uid"
 NULLABLE = frozenset({Field.STARTED, Field.ENDED, Field.DELETED})
 
 
@@ -79,6 +80,8 @@ class Pages:
     def _gather(self, asked: Asked, source: Source, sort: Field, offset: int, limit: int) -> list[str]:
         condition = f"{source.condition} AND {asked.where(aside=source.aside)}"
         part = self._sorted(source.source, condition, sort)
+        if source.source is HOLDERS:
+            part = structs.replace(part, condition=of_holders(part.condition), key=of_holders(part.key))
         return self._run(asked, source.params, self._with_leaving(asked, [part], sort), offset, limit)
 
     def _walk(self, asked: Asked, sort: Field, offset: int, limit: int) -> list[str]:
@@ -130,9 +133,9 @@ class Pages:
 
     def _by_use(self, asked: Asked, sort: Field, offset: int, limit: int) -> list[str]:
         """Most hold nothing: they are one group, by time, and those that hold something are the other."""
-        held = USED if sort is Field.ALLOCATED else f"{USED} AND idle_milli > 0"
-        without = structs.replace(asked, others=(*asked.others, Clause(f"NOT EXISTS ({held})")))
-        using = structs.replace(asked, others=(*asked.others, Clause(f"EXISTS ({held})", narrow=True)))
+        held = HOLDS if sort is Field.ALLOCATED else IDLES
+        without = structs.replace(asked, others=(*asked.others, Clause(f"NOT {held}")))
+        using = structs.replace(asked, others=(*asked.others, Clause(held, narrow=True)))
         holders = Source(HOLDERS, f"{HELD} AND {asked.base}")
         groups: list[tuple[Asked, Callable[[int, int], list[str]]]] = [
             (without, lambda first, most: self._walk(without, Field.CREATED, first, most)),
