@@ -30,6 +30,11 @@ class Points(Struct, frozen=True):
     def __len__(self) -> int:
         return len(self.at)
 
+    def of(self, metric: str) -> "Points":
+        """Only the points of one metric."""
+        place = self.names.index(metric) if metric in self.names else -1
+        return _taken(self, self.metric == place)
+
     def rows(self, first: int = 0, last: int | None = None) -> Iterator[TrainingPoint]:
         """The points from one place to another."""
         columns = (column[first:last].tolist() for column in (self.metric, self.value, self.at, self.step))

@@ -49,11 +49,8 @@ class Training:
 
     async def values(self, uid: str, metric: str, start: int, end: int) -> list[Point]:
         """One metric of a range, by time."""
-        found = await self._points(uid, start, end)
-        if metric not in found.names:
-            return []
-        of_it = found.metric == found.names.index(metric)
-        return list(zip(found.value[of_it].tolist(), found.at[of_it].tolist(), strict=True))
+        found = await self._points(uid, start, end, metric)
+        return list(zip(found.value.tolist(), found.at.tolist(), strict=True))
 
     async def curves(self, actor: Actor, ref: str, start: int, end: int, most: int) -> list[Curve]:
         """Each metric of a workload the caller can see, with at most so many of its points."""
@@ -90,14 +87,14 @@ class Training:
             raise not_found("workload", ref)
         return workload, pod.attempt
 
-    async def _points(self, uid: str, start: int, end: int) -> Points:
+    async def _points(self, uid: str, start: int, end: int, metric: str = "") -> Points:
         def short(transaction: Transaction) -> Points | None:
             many = training.count(transaction, uid, start, end) > SHORT
-            return None if many else training.points(transaction, uid, start, end)
+            return None if many else training.points(transaction, uid, start, end, metric)
 
         found = await self._context.store.peek(short)
         if found is None:
-            found = await self._context.store.read(lambda tx: training.points(tx, uid, start, end))
+            found = await self._context.store.read(lambda tx: training.points(tx, uid, start, end, metric))
         return found
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 import numpy as np
 import zstandard
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from stoker.domain.points import Part, Points, columns, joined, merged
 from stoker.domain.training import MOST_POINTS, Measured
@@ -90,10 +90,14 @@ def add(transaction: Transaction, batches: Iterable[Batch], most: int = MOST_POI
         _keep_to(transaction, workload_uid, most)
 
 
-def points(transaction: Transaction, workload_uid: str, start: int, end: int) -> Points:
-    """Every point of a range, by metric, then time. What several pods of an attempt said of one step counts once."""
+def points(transaction: Transaction, workload_uid: str, start: int, end: int, metric: str = "") -> Points:
+    """Every point of a range, or those of one metric, by metric, then time. What several pods of an attempt said of one
+    step counts once."""
     rows = transaction.all(WITHIN, {"workload_uid": workload_uid, "first": start - LATE_MS, "last": end})
-    return merged([Part(source, attempt, _unpacked(data)) for source, attempt, data in rows], start, end)
+    parts = [Part(source, attempt, _unpacked(data)) for source, attempt, data in rows]
+    if metric:
+        parts = [structs.replace(part, points=part.points.of(metric)) for part in parts]
+    return merged(parts, start, end)
 
 
 def count(transaction: Transaction, workload_uid: str, start: int, end: int) -> int:

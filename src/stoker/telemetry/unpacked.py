@@ -16,6 +16,8 @@ from stoker.store.samples import Segment
 from stoker.telemetry.chunks import decode_times, unpack, unpack_ticks
 
 MOST_BYTES = 64 << 20
+LITTLE = 4
+"""So many moments are unpacked for whoever asks `warm`: those that have come since somebody else asked."""
 OPEN_MS = 2 * HOUR_MS
 """Ticks wait for so long until their hour is packed, if somebody is there to do it; older ones are kept only while they
 are asked for."""
@@ -92,7 +94,7 @@ class Unpacked:
             chunks = samples.chunks(transaction, segment.id, first_gpu, first_gpu + 1)
             return Steps(decode_times(segment.times), unpack(chunks[0].data)) if chunks else None
 
-        return self._found(("chunk", segment.id, first_gpu), read, lambda _: True, warm=warm)
+        return self._found(("chunk", segment.id, first_gpu), read, lambda _: True, lambda _: False, warm=warm)
 
     def ticks(
         self,
@@ -118,7 +120,11 @@ class Unpacked:
                 return steps
             return before.joined(steps).since(min(ats[0], max(before.ats[-1], ats[-1]) - OPEN_MS))
 
-        kept = self._found(("ticks", cluster_id, roster_id, first_gpu), read, lambda kept: kept.has(ats), warm=warm)
+        def lacks_little(kept: Steps) -> bool:
+            return len(np.setdiff1d(ats, kept.ats)) <= LITTLE
+
+        key = ("ticks", cluster_id, roster_id, first_gpu)
+        kept = self._found(key, read, lambda kept: kept.has(ats), lacks_little, warm=warm)
         return kept and kept.at(ats)
 
     def _found(
@@ -126,15 +132,18 @@ class Unpacked:
         key: Hashable,
         read: Callable[[Steps | None], Steps | None],
         suffices: Callable[[Steps], bool],
+        lacks_little: Callable[[Steps], bool],
         *,
         warm: bool,
     ) -> Steps | None:
         kept = self._get(key)
         if kept is not None and suffices(kept):
             return kept
-        if warm:
+        if warm and (kept is None or not lacks_little(kept)):
             raise ColdError
-        with self._unpacking:  # what many ask for at once is unpacked once
+        if not self._unpacking.acquire(blocking=not warm):  # what many ask for at once is unpacked once
+            raise ColdError
+        try:
             kept = self._get(key)
             if kept is not None and suffices(kept):
                 return kept
@@ -142,6 +151,8 @@ class Unpacked:
             if found is not None:
                 self._keep(key, found)
             return found
+        finally:
+            self._unpacking.release()
 
     def _get(self, key: Hashable) -> Steps | None:
         with self._lock:

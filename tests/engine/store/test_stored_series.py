@@ -13,7 +13,7 @@ from stoker.store.base import Store
 from stoker.telemetry import roster
 from stoker.telemetry.chunks import encode_hour, encode_tick
 from stoker.telemetry.stored import StoredSeries
-from stoker.telemetry.unpacked import ColdError, Unpacked
+from stoker.telemetry.unpacked import LITTLE, ColdError, Unpacked
 
 HOUR = 3_600_000
 GIB = 1 << 30
@@ -140,3 +140,24 @@ def test_what_is_kept_unpacked_has_a_bound(store: Store, loop_run: LoopRun) -> N
         return kept.size
 
     assert loop_run(store.read(read)) > 0
+
+
+def test_the_few_ticks_that_came_since_are_unpacked_for_whoever_asks_warm(store: Store, loop_run: LoopRun) -> None:
+    number = add_roster(store, loop_run, fleet(1))
+    said = encode_tick({metric: array[:, 0] for metric, array in columns(8, 1).items()})
+    ats = np.arange(HOUR, HOUR + 15_000 * (2 + LITTLE + 1), 15_000)
+    for at in ats.tolist():
+        loop_run(store.write(lambda tx, at=at: samples.add_tick(tx, "c", at, number, said)))
+    kept = Unpacked()
+
+    def read(tx: samples.Transaction) -> int:
+        with pytest.raises(ColdError):
+            kept.ticks(tx, "c", number, 0, ats[:1], warm=True)
+        kept.ticks(tx, "c", number, 0, ats[:1], warm=False)
+        with pytest.raises(ColdError):
+            kept.ticks(tx, "c", number, 0, ats[: LITTLE + 2], warm=True)
+        steps = kept.ticks(tx, "c", number, 0, ats[: LITTLE + 1], warm=True)
+        assert steps is not None
+        return len(steps.ats)
+
+    assert loop_run(store.read(read)) == LITTLE + 1
