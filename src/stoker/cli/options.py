@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -18,8 +18,8 @@ C = TypeVar("C", bound=Callable[..., Any])
 class OneOf(click.Choice):
     """A choice of words that arrives as the enumeration it is."""
 
-    def __init__(self, words: type[StrEnum]) -> None:
-        super().__init__([word.value for word in words], case_sensitive=False)
+    def __init__(self, words: type[StrEnum], *, but: Collection[StrEnum] = ()) -> None:
+        super().__init__([word.value for word in words if word not in but], case_sensitive=False)
         self._words = words
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:

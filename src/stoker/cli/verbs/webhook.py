@@ -49,7 +49,11 @@ PATIENCE_SECONDS = 20.0
 LOOK_SECONDS = 0.3
 
 events_option = click.option(
-    "--event", "events", type=OneOf(EventType), multiple=True, help="Only this event; can be repeated [default all]."
+    "--event",
+    "events",
+    type=OneOf(EventType, but=(EventType.TEST,)),
+    multiple=True,
+    help="Only this event; can be repeated [default all].",
 )
 
 
