@@ -592,7 +592,7 @@ class TestWebSockets:
         ("name", "query", "status", "field"),
         [
             ("x", "command=echo&command=a%00b", 400, "query"),
-            ("x", "command=id&pod=%FF", 400, "query"),
+            ("x", "command=id&pod=%FF", 400, "pod"),
             ("x", "command=id&tty=maybe", 400, "tty"),
             ("x", "command=id&columns=0", 400, "columns"),
             ("x", "command=", 400, "command"),

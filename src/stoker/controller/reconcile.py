@@ -142,6 +142,9 @@ class Reconciler:
         now = self._clock.now()
         settled: list[Settled] = []
         unsettled: dict[str, int] = {}
+        found = (state.workload for state in states)
+        if news := [each.uid for each in found if not self.knows(each.uid, each.version)]:
+            self._moved(news)  # once they are known here, others who hear of the change pass it over
         for state in states:
             changes, step = happen(state, self.had, now)
             if changes:
