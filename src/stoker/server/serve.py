@@ -31,6 +31,9 @@ NO_PASSPHRASE = "none"
 SWITCH_INTERVAL_SECONDS = 0.0005
 """A busy thread may hold the interpreter this long; the default of 5 ms is the API's latency."""
 
+COLLECT_AFTER = (20_000, 20, 20)
+"""An answer makes thousands of small objects and lets go of them: to look for cycles after every 700 costs more."""
+
 Announce = Callable[[str, Installation], None]
 
 
@@ -142,6 +145,7 @@ async def _serve(settings: Settings, listening: socket.socket, announce: Announc
             ) from error
         gc.collect()
         gc.freeze()
+        gc.set_threshold(*COLLECT_AFTER)
         await Server(settings, config, lambda: announce(address, installation)).serve([listening])
 
 

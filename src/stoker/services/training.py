@@ -20,7 +20,7 @@ from stoker.store.base import Transaction
 from stoker.store.training import Batch
 
 AT_ONCE = 5_000
-SHORT = 5_000
+SHORT = 20_000
 """Points that are unpacked at once, without a thread."""
 AHEAD_MS = 60_000
 """How far the clock of a job may be ahead of ours."""

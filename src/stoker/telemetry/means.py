@@ -8,7 +8,7 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from stoker.domain.readings import Metric
-from stoker.domain.series import GpuLine, Holding, Range
+from stoker.domain.series import GpuLine, Holding, Point, Range
 from stoker.telemetry.roster import Roster
 
 FOREVER = 1 << 62
@@ -83,10 +83,10 @@ class Means:
         """By node and device; a GPU without any reading has no line."""
         there = self._counts > 0
         means = np.round(self._sums / np.maximum(self._counts, 1), DECIMALS)
-        moments = range(self._span.start, self._span.start + self._points * self._span.step, self._span.step)
+        moments = [*range(self._span.start, self._span.start + self._points * self._span.step, self._span.step)]
         return {
             metric: [
-                GpuLine(node, device, [*compress(zip(values, moments, strict=True), known)])
+                GpuLine(node, device, _points(values, moments, known))
                 for (node, device), values, known in zip(self._gpus, rows, knowns, strict=True)
                 if any(known)
             ]
@@ -94,6 +94,11 @@ class Means:
                 self._metrics, *(np.moveaxis(each, 2, 0).tolist() for each in (means, there)), strict=True
             )
         }
+
+
+def _points(values: list[float], moments: list[int], known: list[bool]) -> list[Point]:
+    points = zip(values, moments, strict=True)
+    return [*points] if all(known) else [*compress(points, known)]
 
 
 def merged(holdings: Sequence[Holding]) -> list[Holding]:
