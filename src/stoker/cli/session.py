@@ -8,9 +8,7 @@ from stoker.cli.credentials import credential_for
 from stoker.cli.options import CREDENTIAL, SERVER, TOKEN
 from stoker.client import DEFAULT_SERVER, Stoker
 from stoker.client.address import server_address
-
-AGENT = "stoker-cli"
-"""By this name the server knows what was sent from a command line."""
+from stoker.domain.workload import CLI_AGENT
 
 
 def chosen_server() -> str:
@@ -38,4 +36,4 @@ def _open(ctx: click.Context, server: str, token: str | None) -> Stoker:
     """The context's object, in tests, is a transport that needs no network."""
     import httpx
 
-    return ctx.with_resource(Stoker(server, token, transport=ctx.find_object(httpx.BaseTransport), agent=AGENT))
+    return ctx.with_resource(Stoker(server, token, transport=ctx.find_object(httpx.BaseTransport), agent=CLI_AGENT))

@@ -37,6 +37,7 @@ REST = 4.0
 """After a round of planning the queue rests so many times as long as it took, so that it never takes all there is:
 a round over thousands is long, and everything that happens asks for one."""
 LONGEST_REST_SECONDS = 1.0
+
 log = logging.getLogger("stoker.controller")
 
 

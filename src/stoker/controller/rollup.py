@@ -12,7 +12,6 @@ from msgspec import Struct
 
 from stoker.controller.fleet import Fleet
 from stoker.domain.clock import HOUR_MS, Clock, rfc3339
-from stoker.domain.usage import HourUse, Levels, Payer
 from stoker.store import gpu_spans, usage, usage_facts, workspaces
 from stoker.store.base import Store, Transaction
 from stoker.store.gpu_spans import Span
@@ -35,10 +34,12 @@ log = logging.getLogger("stoker.usage")
 
 
 class _Closed(Struct, frozen=True):
-    hour: DueHour
-    use: HourUse
-    levels: Levels
-    payers: dict[str, Payer]
+    due: DueHour
+    hour: ClosedHour
+
+    @property
+    def rows(self) -> int:
+        return len(self.hour.levels.workloads)
 
 
 class Rollup:
@@ -106,7 +107,7 @@ class Rollup:
             there = Fleet(_within(spans, hour.hour_at), held) if fleet.changes else fleet
             use = close(self._hour(transaction, hour.hour_at, there))
             payers = whose.at(hour.hour_at + HOUR_MS, {each.uid for each in use.uses})
-            found.append(_Closed(hour, use, levels(use, payers, quotas), payers))
+            found.append(_Closed(hour, ClosedHour(levels(use, payers, quotas), use.entries, payers)))
         return found
 
     def _hour(self, transaction: Transaction, at: int, fleet: Fleet) -> Hour:
@@ -118,10 +119,9 @@ class Rollup:
 
     def _put(self, transaction: Transaction, hours: Sequence[_Closed]) -> None:
         now = self._clock.now()
-        written = [ClosedHour(each.levels, each.use.entries, each.payers) for each in hours]
-        usage.put_hours(transaction, self._cluster_id, written, now)
+        usage.put_hours(transaction, self._cluster_id, [each.hour for each in hours], now)
         for each in hours:
-            usage.closed(transaction, self._cluster_id, each.hour, now)
+            usage.closed(transaction, self._cluster_id, each.due, now)
 
 
 def _within(spans: Sequence[Span], at: int) -> list[Span]:
@@ -132,10 +132,10 @@ def _together(closed: Sequence[_Closed]) -> Iterator[list[_Closed]]:
     few: list[_Closed] = []
     rows = 0
     for hour in closed:
-        if few and rows + len(hour.use.uses) > ROWS:
+        if few and rows + hour.rows > ROWS:
             yield few
             few, rows = [], 0
         few.append(hour)
-        rows += len(hour.use.uses)
+        rows += hour.rows
     if few:
         yield few

@@ -51,7 +51,7 @@ class Waits:
             for uid in uids
             if uid in view.waiting and (wait := made.waits.get(uid)) is not None
         }
-        return {uid: why for uid, why in said.items() if known[uid].waiting != why.sentence}
+        return {uid: why for uid, why in said.items() if Wait(known[uid].waiting_code, known[uid].waiting) != why}
 
     def said(self, view: View, reasons: Mapping[str, Wait]) -> None:
         """These are written."""

@@ -206,6 +206,8 @@ class Wait(Struct, frozen=True):
 
 FROM_CLI = "cli"
 """What `origin_api` says of a workload that was submitted on our own command line."""
+CLI_AGENT = "stoker-cli"
+"""By this name our own command line is known."""
 
 
 class Workload(Struct, frozen=True, kw_only=True):
@@ -241,8 +243,9 @@ class Workload(Struct, frozen=True, kw_only=True):
     """What it becomes once its pods are gone."""
     message: str = ""
     waiting: str = ""
-    waiting_code: str = ""
     """Why it waits, as the scheduler last said; it moves without a change of version."""
+    waiting_code: str = ""
+    """The same in a word."""
     submitted_at: int
     phase_at: int
     started_at: int | None = None

@@ -5,7 +5,7 @@ workloads are meant.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, structs
 
@@ -89,12 +89,22 @@ class Asked(Struct, frozen=True):
 
 
 class Source(Struct, frozen=True):
-    """Where few workloads are found; `aside` keeps the other clauses out of the way of the index that finds them."""
+    """Where few workloads are found; `aside` keeps the other clauses out of the way of the index that finds them, and
+    `instead` is how some of what is asked is said there."""
 
     source: str
     condition: str
     params: dict[str, object] = {}
     aside: bool = False
+    instead: Mapping[str, str] = {}
+
+    def where(self, asked: Asked) -> str:
+        return self.said(f"{self.condition} AND {asked.where(aside=self.aside)}")
+
+    def said(self, sql: str) -> str:
+        for of_all, of_them in self.instead.items():
+            sql = sql.replace(of_all, of_them)
+        return sql
 
 
 def asked_for(
@@ -128,10 +138,7 @@ def count(transaction: Transaction, asked: Asked) -> int:
         return asked.total
     found = gathered(transaction, asked, few_of(asked.everything, 1), None) or Source("workload", asked.base)
     params = {**asked.params, **found.params}
-    condition = f"{found.condition} AND {asked.where(aside=found.aside)}"
-    if found.source is HOLDERS:
-        condition = of_holders(condition)
-    statement = f"SELECT workload.uid FROM {found.source} WHERE {condition}"
+    statement = f"SELECT workload.uid FROM {found.source} WHERE {found.where(asked)}"
     if found.source == "workload" and not found.params and any(clause.scan for clause in asked.others):
         statement += " ORDER BY workload.name"  # so that the index of names is read, and not the workloads
     there = number(transaction, f"SELECT COUNT(*) FROM ({statement}) AS found", params)
@@ -182,14 +189,14 @@ def _narrow(transaction: Transaction, asked: Asked, few: int, sort: Field | None
         elif column:
             found = _uids("workload", f"{asked.base} AND {together}")
         else:
-            found = f"SELECT workload_uid FROM workload_use WHERE {of_holders(together)}"
+            found = f"SELECT workload_uid FROM workload_use WHERE {holders(asked).said(together)}"
         found = f"SELECT * FROM ({found}) AS few LIMIT :found_most"
         if number(transaction, f"SELECT COUNT(*) FROM ({found}) AS probe", {**asked.params, **params}) > most:
             continue
         if column:
             return Source("workload", f"{asked.base} AND {together}", aside=True)
         if not clauses[0].parts:
-            return Source(HOLDERS, f"{HELD} AND {asked.base}")
+            return holders(asked)
         return Source(f"({found}) AS found CROSS JOIN workload", f"workload.uid = found.uid AND {asked.base}", params)
     return None
 
@@ -213,11 +220,9 @@ def _named(transaction: Transaction, asked: Asked) -> Source | None:
     return Source("workload", f"workload.uid IN ({', '.join(f':{name}' for name in keys)}) AND {asked.base}", keys)
 
 
-def of_holders(sql: str) -> str:
-    """A condition or a key as it is `AMONG_HOLDERS`."""
-    for of_all, of_them in AMONG_HOLDERS.items():
-        sql = sql.replace(of_all, of_them)
-    return sql
+def holders(asked: Asked) -> Source:
+    """Everything that holds something."""
+    return Source(HOLDERS, f"{HELD} AND {asked.base}", instead=AMONG_HOLDERS)
 
 
 def _uids(source: str, condition: str) -> str:

@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 
 from stoker.domain.inventory import Field
 from stoker.store.base import Transaction
-from stoker.store.inventory_asked import HELD, HOLDERS, Asked, Source, count, few_of, gathered, of_holders
+from stoker.store.inventory_asked import Asked, Source, count, few_of, gathered, holders
 from stoker.store.inventory_filters import (
     ALLOCATED,
     AT_HOME,
@@ -78,10 +78,8 @@ class Pages:
         return by(asked, sort, offset, limit)
 
     def _gather(self, asked: Asked, source: Source, sort: Field, offset: int, limit: int) -> list[str]:
-        condition = f"{source.condition} AND {asked.where(aside=source.aside)}"
-        part = self._sorted(source.source, condition, sort)
-        if source.source is HOLDERS:
-            part = structs.replace(part, condition=of_holders(part.condition), key=of_holders(part.key))
+        part = self._sorted(source.source, source.where(asked), sort)
+        part = structs.replace(part, key=source.said(part.key))
         return self._run(asked, source.params, self._with_leaving(asked, [part], sort), offset, limit)
 
     def _walk(self, asked: Asked, sort: Field, offset: int, limit: int) -> list[str]:
@@ -136,10 +134,9 @@ class Pages:
         held = HOLDS if sort is Field.ALLOCATED else IDLES
         without = structs.replace(asked, others=(*asked.others, Clause(f"NOT {held}")))
         using = structs.replace(asked, others=(*asked.others, Clause(held, narrow=True)))
-        holders = Source(HOLDERS, f"{HELD} AND {asked.base}")
         groups: list[tuple[Asked, Callable[[int, int], list[str]]]] = [
             (without, lambda first, most: self._walk(without, Field.CREATED, first, most)),
-            (using, lambda first, most: self._gather(using, holders, sort, first, most)),
+            (using, lambda first, most: self._gather(using, holders(asked), sort, first, most)),
         ]
         (before, first_group), (_, last_group) = reversed(groups) if self._descending else groups
         found = first_group(offset, limit)

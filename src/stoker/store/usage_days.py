@@ -2,6 +2,7 @@
 that writes it, and taken out in the one that writes it again."""
 
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 
 from stoker.domain.clock import DAY_MS, HOUR_MS
 from stoker.store.base import Transaction
@@ -53,14 +54,10 @@ def take_out(transaction: Transaction, cluster_id: str, hour_at: int) -> None:
 
 def _stretches(hours: Iterable[int]) -> Iterator[tuple[int, int]]:
     """The first and the last of hours that follow each other on a day."""
-    first = last = None
-    for hour in sorted(hours):
-        if first is not None and last is not None and (hour != last + HOUR_MS or hour % DAY_MS == 0):
-            yield first, last
-            first = None
-        first, last = hour if first is None else first, hour
-    if first is not None and last is not None:
-        yield first, last
+    numbered = enumerate(sorted(hours))
+    for _, stretch in groupby(numbered, key=lambda pair: (pair[1] - pair[0] * HOUR_MS, pair[1] // DAY_MS)):
+        together = [hour for _, hour in stretch]
+        yield together[0], together[-1]
 
 
 def _change(table: str, sign: str) -> str:

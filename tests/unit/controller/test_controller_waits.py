@@ -4,7 +4,7 @@ from tests.unit.scheduler.test_scheduler_view import NOW, under_way, workload
 
 from stoker.controller.waits import AT_ONCE, PAUSE_MS, Waits
 from stoker.domain.resources import MILLI, Resources
-from stoker.domain.workload import Kind, Spec
+from stoker.domain.workload import Kind, Spec, Wait
 from stoker.scheduler import Planner
 from stoker.scheduler.view import View
 
@@ -52,3 +52,12 @@ def test_what_has_just_begun_to_wait_is_told_before_its_turn() -> None:
     newest = list(view.waiting)[-1]
     waits.take([newest])
     assert list(waits.to_say(view, planner.plan(), NOW)) == [newest]
+
+
+def test_a_sentence_whose_word_is_not_known_yet_is_told_again() -> None:
+    view, planner = crowd(1)
+    waits = Waits()
+    [(uid, why)] = waits.to_say(view, planner.plan(), NOW).items()
+    waits.said(view, {uid: Wait("", why.sentence)})
+    waits.take([uid])
+    assert waits.to_say(view, planner.plan(), NOW) == {uid: why}

@@ -26,15 +26,15 @@ from stoker.domain.errors import bad_request
 from stoker.domain.lifecycle import ran_ms
 from stoker.domain.quantity import bytes_of, milli
 from stoker.domain.resources import Resources
-from stoker.domain.workload import Condition, Pod, Service, Spec, Workload
+from stoker.domain.workload import CLI_AGENT, FROM_CLI, Condition, Pod, Service, Spec, Workload
 from stoker.services import workloads as service
 from stoker.services.submission import NewWorkload, WorkloadEdit
 
 API = "safe"
 
 
-def new_workload(body: CreateWorkload, origin_api: str = API) -> NewWorkload:
-    """A create as it was sent, in our words."""
+def new_workload(body: CreateWorkload, agent: str = "") -> NewWorkload:
+    """A create as it was sent, in our words; `agent` is the program that sent it."""
     resource = body.resource
     spec = Spec(
         image=body.image,
@@ -69,7 +69,7 @@ def new_workload(body: CreateWorkload, origin_api: str = API) -> NewWorkload:
         preemptible=body.preemptible,
         timeout_seconds=body.timeout,
         max_retry=body.max_retry,
-        origin_api=origin_api,
+        origin_api=FROM_CLI if agent.startswith(f"{CLI_AGENT}/") else API,
     )
 
 

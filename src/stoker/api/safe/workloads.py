@@ -21,19 +21,17 @@ from stoker.api.safe.shapes import (
     ListAnswer,
     PatchWorkload,
 )
-from stoker.api.safe.translate import API, detail, edit_of, list_item, new_workload
+from stoker.api.safe.translate import detail, edit_of, list_item, new_workload
 from stoker.api.safe.words import PHASES, phases_of
 from stoker.api.times import optional_instant
 from stoker.domain.errors import ErrorCode, StokerError
 from stoker.domain.listing import Window, WorkloadQuery, WorkloadSort
 from stoker.domain.permissions import Action
-from stoker.domain.workload import FROM_CLI, Kind
+from stoker.domain.workload import Kind
 
 Fuzzy = Annotated[str, Meta(max_length=200, description="Part of it, in any case.")]
 Moment = Annotated[str, Meta(max_length=40, description="RFC 3339, inclusive.", examples=["2025-01-15T10:30:00.000Z"])]
 PhaseWord = Literal["Pending", "Running", "Succeeded", "Failed", "Stopped", "Updating"]
-CLI_AGENT = "stoker-cli/"
-"""How our own command line says who it is."""
 SORTS = {
     "create_time": WorkloadSort.SUBMITTED,
     "start_time": WorkloadSort.STARTED,
@@ -85,7 +83,7 @@ class WorkloadPath(Params, frozen=True, kw_only=True):
 )
 async def create_workload(call: Call[CreateParams]) -> Created | DryRun:
     """Submit a workload. It is queued, and starts as soon as there is room for all of it."""
-    new = new_workload(call.body, FROM_CLI if call.request.headers.get("user-agent", "").startswith(CLI_AGENT) else API)
+    new = new_workload(call.body, call.request.headers.get("user-agent", ""))
     if call.params.dry_run:
         verdict = await call.services.workloads.rehearse(call.actor, new)
         return DryRun(True, verdict.accepted, verdict.message, verdict.place)

@@ -2,4 +2,3 @@
 ALTER TABLE workload ADD COLUMN waiting_code TEXT COLLATE "C" NOT NULL DEFAULT '';
 ALTER TABLE node ADD COLUMN pool TEXT COLLATE "C" NOT NULL DEFAULT '';
 UPDATE node SET pool = COALESCE(body::json ->> 'pool', 'default');
-CREATE INDEX node_of_pool ON node (pool, cluster_id, name);

@@ -2,4 +2,3 @@
 ALTER TABLE workload ADD COLUMN waiting_code TEXT NOT NULL DEFAULT '';
 ALTER TABLE node ADD COLUMN pool TEXT NOT NULL DEFAULT '';
 UPDATE node SET pool = COALESCE(json_extract(body, '$.pool'), 'default');
-CREATE INDEX node_of_pool ON node (pool, cluster_id, name);
