@@ -53,8 +53,8 @@ def test_one_report_and_a_list_of_them_are_read_back_by_metric(lab: LensLab) -> 
         "tokens_per_second": [(None, 10.0)],
     }
     assert curves(lab, ref, "?end=2026-01-15T10:15:00Z") == {"tokens_per_second": [(None, 10.0)]}
-    found = lab.run(lab.installation.services.training.values(lab.inside(ref).uid, "loss", START, START + 500))
-    assert [value for value, _ in found] == [2.5]
+    found = lab.run(lab.installation.services.training.points(lab.inside(ref).uid, START, START + 500, "loss"))
+    assert found.value.tolist() == [2.5]
 
 
 def test_a_long_curve_is_thinned_and_says_so(lab: LensLab) -> None:

@@ -1,13 +1,15 @@
 """What the GPUs of a workload did over a range of time, and what its training code said of itself meanwhile."""
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from itertools import groupby
 
+import numpy as np
 from msgspec import Struct
 
 from stoker.domain.errors import bad_request
 from stoker.domain.monitoring import Watched
 from stoker.domain.permissions import Actor
+from stoker.domain.points import Points
 from stoker.domain.readings import Metric
 from stoker.domain.series import MOST_POINTS, GpuLine, Holding, Point, Range, Series
 from stoker.domain.training import Canonical
@@ -89,7 +91,7 @@ class Measurements:
         """What the training code says it does, at the points of the range."""
         span = measured.span
         first = span.start - span.step + 1
-        return on_grid(await self._training.values(measured.workload.uid, Canonical.TFLOPS, first, span.end), span)
+        return on_grid(await self._training.points(measured.workload.uid, first, span.end, Canonical.TFLOPS), span)
 
 
 def span_of(start: int, end: int, step: int) -> Range:
@@ -107,19 +109,13 @@ def span_of(start: int, end: int, step: int) -> Range:
     return Range(start, end, step)
 
 
-def on_grid(points: Iterable[Point], span: Range) -> list[Point]:
+def on_grid(points: Points, span: Range) -> list[Point]:
     """The mean of the values in (t - step, t] at each t of the range; a moment without values has no point."""
-    sums: dict[int, tuple[float, int]] = {}
-    for value, at in points:
-        place = -((span.start - at) // span.step)
-        total, number = sums.get(place, (0.0, 0))
-        sums[place] = (total + value, number + 1)
-    last = (span.end - span.start) // span.step
-    return [
-        (total / number, span.start + place * span.step)
-        for place, (total, number) in sorted(sums.items())
-        if 0 <= place <= last
-    ]
+    places = -((span.start - points.at) // span.step)
+    inside = (places >= 0) & (places <= (span.end - span.start) // span.step)
+    found, number = np.unique(places[inside], return_inverse=True)
+    means = np.bincount(number, points.value[inside]) / np.bincount(number)
+    return list(zip(means.tolist(), (span.start + found * span.step).tolist(), strict=True))
 
 
 def _measured(transaction: Transaction, workload: Watched, span: Range) -> Measured:

@@ -10,7 +10,6 @@ from stoker.domain.errors import bad_request, not_found
 from stoker.domain.metric_names import own_name, put
 from stoker.domain.permissions import Action, Actor, Target
 from stoker.domain.points import Curve, Points, curves
-from stoker.domain.series import Point
 from stoker.domain.training import Measured, TrainingPoint
 from stoker.domain.workload import Workload
 from stoker.services.context import Context, authorise
@@ -43,14 +42,21 @@ class Training:
 
     async def stream(self, uid: str, start: int, end: int) -> AsyncIterator[list[TrainingPoint]]:
         """Every point of a range, by metric, then time, in parts: a long range is never in memory as a whole."""
-        found = await self._points(uid, start, end)
+        found = await self.points(uid, start, end)
         for first in range(0, len(found), AT_ONCE):
             yield list(found.rows(first, first + AT_ONCE))
 
-    async def values(self, uid: str, metric: str, start: int, end: int) -> list[Point]:
-        """One metric of a range, by time."""
-        found = await self._points(uid, start, end, metric)
-        return list(zip(found.value.tolist(), found.at.tolist(), strict=True))
+    async def points(self, uid: str, start: int, end: int, metric: str = "") -> Points:
+        """Every point of a range, or those of one metric, by metric, then time."""
+
+        def short(transaction: Transaction) -> Points | None:
+            many = training.count(transaction, uid, start, end) > SHORT
+            return None if many else training.points(transaction, uid, start, end, metric)
+
+        found = await self._context.store.peek(short)
+        if found is None:
+            found = await self._context.store.read(lambda tx: training.points(tx, uid, start, end, metric))
+        return found
 
     async def curves(self, actor: Actor, ref: str, start: int, end: int, most: int) -> list[Curve]:
         """Each metric of a workload the caller can see, with at most so many of its points."""
@@ -86,16 +92,6 @@ class Training:
         if pod is None or pod.workload_uid != workload.uid:
             raise not_found("workload", ref)
         return workload, pod.attempt
-
-    async def _points(self, uid: str, start: int, end: int, metric: str = "") -> Points:
-        def short(transaction: Transaction) -> Points | None:
-            many = training.count(transaction, uid, start, end) > SHORT
-            return None if many else training.points(transaction, uid, start, end, metric)
-
-        found = await self._context.store.peek(short)
-        if found is None:
-            found = await self._context.store.read(lambda tx: training.points(tx, uid, start, end, metric))
-        return found
 
 
 def _present(transaction: Transaction, ref: str) -> Workload:

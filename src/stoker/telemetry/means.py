@@ -1,6 +1,6 @@
 """Readings of held GPUs made into lines: a point is the mean of what was read in its step while the GPU was held."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import compress
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from stoker.domain.readings import Metric
 from stoker.domain.series import GpuLine, Holding, Point, Range
 from stoker.telemetry.roster import Roster
+from stoker.telemetry.unpacked import MISSING
 
 FOREVER = 1 << 62
 DECIMALS = 4
@@ -24,23 +25,18 @@ class Means:
         self._points = max(0, (span.end - span.start) // span.step + 1)
         self._from = np.array([each.from_at for each in self.held], np.int64)
         self._to = np.array([_end(each) for each in self.held], np.int64)
+        self.first_at = max(span.start - span.step + 1, int(self._from.min(initial=FOREVER)))
+        self.last_at = min(span.end, int(self._to.max(initial=0)) - 1)
+        """The first and the last moment that can matter."""
         self._gpus = sorted({(each.node, each.device) for each in self.held})
         line = {gpu: place for place, gpu in enumerate(self._gpus)}
         self._line = np.array([line[each.node, each.device] for each in self.held], np.intp)
         self._rows: dict[Roster, NDArray[np.intp]] = {}
         self._metrics = tuple(metrics)
-        shape = (len(self._gpus), self._points, len(self._metrics))
+        self._planes = np.arange(len(self._metrics))[:, np.newaxis, np.newaxis]
+        shape = (len(self._metrics), len(self._gpus), self._points)
         self._sums = np.zeros(shape)
         self._counts = np.zeros(shape, np.int32)
-
-    @property
-    def first_at(self) -> int:
-        """The first moment that can matter."""
-        return max(self._span.start - self._span.step + 1, int(self._from.min(initial=FOREVER)))
-
-    @property
-    def last_at(self) -> int:
-        return min(self._span.end, int(self._to.max(initial=0)) - 1)
 
     def held_between(self, from_at: int, to_at: int) -> NDArray[np.intp]:
         """The places in `held` of what was held at some moment in [from_at, to_at)."""
@@ -56,23 +52,24 @@ class Means:
         self,
         ats: NDArray[np.int64],
         places: NDArray[np.intp],
-        values: Mapping[Metric, NDArray[np.floating]],
+        numbers: NDArray[np.int32],
+        units: NDArray[np.float64],
     ) -> None:
-        """Arrays [place, at]: one row for each of these places in `held`, at growing moments."""
+        """Numbers [metric, place, at]: a row for each of these places in `held`, at growing moments. `units` [metric,
+        place] says what one of them is worth; 0 where that is not known."""
         point = -((self._span.start - ats) // self._span.step)
         inside = slice(*np.searchsorted(point, (0, self._points)).tolist())
-        ats, point = ats[inside], point[inside]
+        ats, point, numbers = ats[inside], point[inside], numbers[..., inside]
         if not len(ats):
             return
-        known = np.stack([values[metric][:, inside] for metric in self._metrics], axis=2, dtype=np.float64)
         held = (ats >= self._from[places, np.newaxis]) & (ats < self._to[places, np.newaxis])
-        taken = held[..., np.newaxis] & ~np.isnan(known)
-        begins = np.flatnonzero(np.diff(point, prepend=-1))
-        sums = np.add.reduceat(np.where(taken, known, 0.0), begins, axis=1)
-        counts = np.add.reduceat(taken, begins, axis=1, dtype=np.int32)
+        taken = (numbers != MISSING) & held & (units > 0)[..., np.newaxis]
+        begins = np.concatenate([[0], np.flatnonzero(point[1:] != point[:-1]) + 1])
+        counts = np.add.reduceat(taken, begins, axis=2, dtype=np.int32)
+        sums = np.add.reduceat(np.where(taken, numbers, 0), begins, axis=2, dtype=np.int64) * units[..., np.newaxis]
         lines = self._line[places]
-        cells = (lines[:, np.newaxis], point[begins])
-        if (np.diff(lines) > 0).all():  # by node and device, so only a GPU that was held twice is there twice
+        cells = (self._planes, lines[:, np.newaxis], point[begins])
+        if (lines[1:] > lines[:-1]).all():  # by node and device, so only a GPU that was held twice is there twice
             self._sums[cells] += sums
             self._counts[cells] += counts
         else:
@@ -81,22 +78,24 @@ class Means:
 
     def lines(self) -> dict[Metric, list[GpuLine]]:
         """By node and device; a GPU without any reading has no line."""
-        there = self._counts > 0
-        means = np.round(self._sums / np.maximum(self._counts, 1), DECIMALS)
-        moments = [*range(self._span.start, self._span.start + self._points * self._span.step, self._span.step)]
+        told = np.flatnonzero(self._counts.any(axis=(0, 1)))  # mostly a moment is told of every GPU, or of none
+        counts = self._counts[..., told]
+        means = np.round(self._sums[..., told] / np.maximum(counts, 1), DECIMALS)
+        if Metric.MEMORY_USED in self._metrics:
+            used = means[self._metrics.index(Metric.MEMORY_USED)]
+            np.minimum(used, 1.0, out=used)
+        moments = (self._span.start + told * self._span.step).tolist()
         return {
             metric: [
                 GpuLine(node, device, _points(values, moments, known))
                 for (node, device), values, known in zip(self._gpus, rows, knowns, strict=True)
                 if any(known)
             ]
-            for metric, rows, knowns in zip(
-                self._metrics, *(np.moveaxis(each, 2, 0).tolist() for each in (means, there)), strict=True
-            )
+            for metric, rows, knowns in zip(self._metrics, means.tolist(), counts.tolist(), strict=True)
         }
 
 
-def _points(values: list[float], moments: list[int], known: list[bool]) -> list[Point]:
+def _points(values: list[float], moments: list[int], known: list[int]) -> list[Point]:
     points = zip(values, moments, strict=True)
     return [*points] if all(known) else [*compress(points, known)]
 

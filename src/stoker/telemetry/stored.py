@@ -1,5 +1,6 @@
 """Ranges of readings out of the store. A reading is shown only to who held its GPU at that moment."""
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
@@ -13,16 +14,14 @@ from stoker.store import samples
 from stoker.store.base import Store, Transaction
 from stoker.store.samples import Segment, Tick
 from stoker.telemetry import roster as rosters
-from stoker.telemetry.chunks import STRIPE_GPUS, to_real
+from stoker.telemetry.chunks import SCALES, STRIPE_GPUS
 from stoker.telemetry.means import Means
 from stoker.telemetry.roster import Roster
-from stoker.telemetry.unpacked import ColdError, Steps, Unpacked
+from stoker.telemetry.unpacked import ColdError, Unpacked
 
 KEPT_ROSTERS = 32
 SHORT = 20_000
 """Points that are made at once, without a thread, from what is unpacked already."""
-
-Values = dict[Metric, NDArray[np.floating]]
 
 
 class StoredSeries:
@@ -32,6 +31,7 @@ class StoredSeries:
         self._store = store
         self._rosters: dict[int, Roster] = {}
         self._unpacked = Unpacked()
+        self._turn = asyncio.Lock()
 
     async def gpus(
         self, cluster_id: str, holdings: Sequence[Holding], metrics: Sequence[Metric], span: Range
@@ -45,8 +45,15 @@ class StoredSeries:
 
         if len(holdings) * len(metrics) * (span.end - span.start) // span.step <= SHORT:
             with suppress(ColdError):
+                await self._next_round()
                 return await self._store.peek(lambda tx: read(tx, warm=True))
         return await self._store.read(read)
+
+    async def _next_round(self) -> None:
+        """One range in each round of the loop, in the order they were asked for: between two it hears what else has
+        come, which would wait for all of them otherwise."""
+        await self._turn.acquire()
+        asyncio.get_running_loop().call_soon(self._turn.release)
 
     def _fill(
         self, transaction: Transaction, means: Means, cluster_id: str, metrics: Sequence[Metric], *, warm: bool
@@ -69,7 +76,7 @@ class StoredSeries:
         for first, places, rows in _together(means.rows_in(roster), held, segment.chunk_gpus):
             if whole := self._unpacked.chunk(transaction, segment, first, warm=warm):
                 steps = whole.between(means.first_at, means.last_at)
-                means.add(steps.ats, places, _values(steps, metrics, roster, rows, first))
+                means.add(steps.ats, places, steps.of(metrics, rows - first), _units(metrics, roster, rows))
 
     def _add_ticks(
         self,
@@ -86,7 +93,7 @@ class StoredSeries:
         held = means.held_between(ticks[0].at, ticks[-1].at + 1)
         for first, places, rows in _together(means.rows_in(roster), held, STRIPE_GPUS):
             if steps := self._unpacked.ticks(transaction, cluster_id, ticks[0].roster_id, first, ats, warm=warm):
-                means.add(steps.ats, places, _values(steps, metrics, roster, rows, first))
+                means.add(steps.ats, places, steps.of(metrics, rows - first), _units(metrics, roster, rows))
 
     def _roster(self, transaction: Transaction, roster_id: int) -> Roster:
         """A roster never changes, so it is read once."""
@@ -108,10 +115,10 @@ def _together(
         yield each, mine, rows[mine]
 
 
-def _values(steps: Steps, metrics: Sequence[Metric], roster: Roster, rows: NDArray[np.intp], first: int) -> Values:
-    """Of these rows; memory as a fraction of what the GPU has, and not known where that is not."""
-    values = {metric: to_real(metric, steps.metrics[metric][rows - first]) for metric in metrics}
-    if Metric.MEMORY_USED in values:
-        total = np.where(roster.memory_bytes[rows] > 0, roster.memory_bytes[rows], np.nan)
-        values[Metric.MEMORY_USED] = np.minimum(values[Metric.MEMORY_USED] / total[:, np.newaxis], 1.0)
-    return values
+def _units(metrics: Sequence[Metric], roster: Roster, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+    """What one step is worth; of memory as a fraction of what the GPU has, and not known where that is not."""
+    units = np.array([[1 / SCALES[metric].steps] for metric in metrics]) + np.zeros(len(rows))
+    if Metric.MEMORY_USED in metrics:
+        total = roster.memory_bytes[rows]
+        units[metrics.index(Metric.MEMORY_USED)] /= np.where(total > 0, total, np.inf)
+    return units

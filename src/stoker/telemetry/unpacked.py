@@ -2,7 +2,7 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -13,8 +13,10 @@ from stoker.domain.readings import Metric
 from stoker.store import samples
 from stoker.store.base import Transaction
 from stoker.store.samples import Segment
-from stoker.telemetry.chunks import decode_times, unpack, unpack_ticks
+from stoker.telemetry.chunks import SCALES, decode_times, unpack, unpack_ticks
 
+MISSING = int(np.iinfo(np.int32).min)
+PLACES = {metric: place for place, metric in enumerate(Metric)}
 MOST_BYTES = 64 << 20
 LITTLE = 4
 """So many moments are unpacked for whoever asks `warm`: those that have come since somebody else asked."""
@@ -28,14 +30,18 @@ class ColdError(Exception):
 
 
 class Steps(Struct, frozen=True):
-    """Whole numbers [gpu, at] of each metric, at growing moments."""
+    """Whole numbers [metric, gpu, at] at growing moments, `MISSING` where there is no reading."""
 
     ats: NDArray[np.int64]
-    metrics: Mapping[Metric, NDArray[np.signedinteger]]
+    numbers: NDArray[np.int32]
 
     @property
     def size(self) -> int:
-        return self.ats.nbytes + sum(array.nbytes for array in self.metrics.values())
+        return self.ats.nbytes + self.numbers.nbytes
+
+    def of(self, metrics: Sequence[Metric], gpus: NDArray[np.intp]) -> NDArray[np.int32]:
+        """Only these metrics of these GPUs."""
+        return self.numbers[np.array([PLACES[metric] for metric in metrics])[:, np.newaxis], gpus]
 
     def at(self, ats: NDArray[np.int64]) -> "Steps":
         """Only these moments; a view where they follow each other."""
@@ -61,19 +67,20 @@ class Steps(Struct, frozen=True):
         return self._taken(self.ats >= at)
 
     def _taken(self, places: slice | NDArray[np.bool_]) -> "Steps":
-        return Steps(self.ats[places], {metric: array[:, places] for metric, array in self.metrics.items()})
+        return Steps(self.ats[places], self.numbers[..., places])
 
     def joined(self, other: "Steps") -> "Steps":
         """With the moments of another, none of which is one of ours."""
         ats = np.concatenate([self.ats, other.ats])
         order = np.argsort(ats)
-        return Steps(
-            ats[order],
-            {
-                metric: np.concatenate([array, other.metrics[metric]], axis=1)[:, order]
-                for metric, array in self.metrics.items()
-            },
-        )
+        return Steps(ats[order], np.concatenate([self.numbers, other.numbers], axis=2)[..., order])
+
+
+def _stacked(metrics: Mapping[Metric, NDArray[np.signedinteger]]) -> NDArray[np.int32]:
+    numbers = np.stack([metrics[metric] for metric in Metric], dtype=np.int32)
+    for metric, place in PLACES.items():
+        np.copyto(numbers[place], MISSING, where=metrics[metric] == SCALES[metric].missing)
+    return numbers
 
 
 class Unpacked:
@@ -92,7 +99,7 @@ class Unpacked:
 
         def read(_: Steps | None) -> Steps | None:
             chunks = samples.chunks(transaction, segment.id, first_gpu, first_gpu + 1)
-            return Steps(decode_times(segment.times), unpack(chunks[0].data)) if chunks else None
+            return Steps(decode_times(segment.times), _stacked(unpack(chunks[0].data))) if chunks else None
 
         return self._found(("chunk", segment.id, first_gpu), read, lambda _: True, lambda _: False, warm=warm)
 
@@ -115,7 +122,8 @@ class Unpacked:
             found = [(at, data) for at, data in stripes if at in wanted]
             if not found:
                 return before
-            steps = Steps(np.array([at for at, _ in found], np.int64), unpack_ticks([data for _, data in found]))
+            numbers = _stacked(unpack_ticks([data for _, data in found]))
+            steps = Steps(np.array([at for at, _ in found], np.int64), numbers)
             if before is None:
                 return steps
             return before.joined(steps).since(min(ats[0], max(before.ats[-1], ats[-1]) - OPEN_MS))

@@ -3,6 +3,7 @@
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +11,7 @@ from tests.api.lab import V1
 from tests.contract.lens.lab import LensLab
 
 from stoker.domain.live import SourceState
+from stoker.domain.points import Points
 from stoker.domain.readings import Metric
 from stoker.domain.series import Point, Range
 from stoker.domain.training import Measured
@@ -195,7 +197,9 @@ def test_the_grid_is_the_mean_of_every_step(points: list[Point], start: int, len
         inside = [value for value, moment in points if at - step < moment <= at]
         if inside:
             expected.append((pytest.approx(sum(inside) / len(inside), abs=1e-6), at))
-    assert on_grid(points, span) == expected
+    values, ats = (list(column) for column in zip(*points, strict=True)) if points else ([], [])
+    none = np.zeros(len(points), np.int64)
+    assert on_grid(Points(("tflops",), none, np.array(ats, np.int64), none, np.array(values)), span) == expected
 
 
 def test_members_read_the_metrics_of_their_workloads_natively(any_lab: LensLab) -> None:

@@ -1,5 +1,7 @@
 """Ranges out of chunks and open ticks, on both databases."""
 
+import asyncio
+
 import numpy as np
 import pytest
 from tests.conftest import LoopRun
@@ -108,6 +110,31 @@ def test_what_was_read_once_is_read_again_with_what_came_since(store: Store, loo
     assert points() == [(4.0, 60_000), (5.0, 75_000)], "what no longer counts is not shown"
 
 
+def test_between_two_ranges_the_loop_hears_what_else_has_come(store: Store, loop_run: LoopRun) -> None:
+    number = add_roster(store, loop_run, fleet(1))
+    add_hour(store, loop_run, number, 8, [0, 15_000])
+    series = StoredSeries(store)
+    rounds: list[int] = []
+
+    async def read() -> None:
+        await series.gpus("c", [Holding("n000", 0, 0, None)], [Metric.POWER], Range(0, HOUR, 15_000))
+        rounds.append(heard)
+
+    async def all_at_once() -> None:
+        nonlocal heard
+        await read()  # from now on it is unpacked
+        readers = [asyncio.create_task(read()) for _ in range(4)]
+        while not all(reader.done() for reader in readers):
+            await asyncio.sleep(0)
+            heard += 1
+
+    heard = 0
+    loop_run(all_at_once())
+    assert len(rounds) == 5
+    assert len(set(rounds[1:])) == 4, rounds
+    assert rounds == sorted(rounds)
+
+
 def test_ticks_that_were_not_packed_for_long_are_read_with_what_comes_now(store: Store, loop_run: LoopRun) -> None:
     number = add_roster(store, loop_run, fleet(1))
     series = StoredSeries(store)
@@ -124,7 +151,7 @@ def test_what_is_kept_unpacked_has_a_bound(store: Store, loop_run: LoopRun) -> N
     number = add_roster(store, loop_run, fleet(200))
     for hour in range(4):
         add_hour(store, loop_run, number, 1600, [hour * HOUR + 15_000 * tick for tick in range(8)])
-    one = 8 * 8 + 128 * 8 * 12
+    one = 8 * 8 + 128 * 8 * 16
     kept = Unpacked(most_bytes=3 * one)
 
     def read(tx: samples.Transaction) -> int:
@@ -135,7 +162,7 @@ def test_what_is_kept_unpacked_has_a_bound(store: Store, loop_run: LoopRun) -> N
                 steps = kept.chunk(tx, segment, first, warm=False)
                 assert steps is not None
                 assert kept.chunk(tx, segment, first, warm=True) is steps
-                assert steps.metrics[Metric.POWER][0, 0] == first * 10
+                assert steps.of([Metric.POWER], np.array([0]))[0, 0, 0] == first * 10
                 assert kept.size <= 3 * one
         return kept.size
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from stoker.domain.readings import Metric
 from stoker.domain.series import Holding, Range
 from stoker.telemetry.means import Means, merged
+from stoker.telemetry.unpacked import MISSING
 
 GPUS = [("a", 0), ("a", 1), ("b", 0)]
 moments = st.integers(0, 200)
@@ -50,7 +51,8 @@ def test_a_point_is_the_mean_of_what_was_read_in_its_step_while_the_gpu_was_held
         values[rng.random(values.shape) < 0.3] = np.nan
         places = np.arange(len(means.held))
         rows = np.array([GPUS.index((each.node, each.device)) for each in means.held], np.intp)
-        means.add(np.array(ats), places, {Metric.POWER: values[rows]})
+        numbers = np.where(np.isnan(values), MISSING, np.nan_to_num(values) * 10).round().astype(np.int32)
+        means.add(np.array(ats), places, numbers[np.newaxis, rows], np.full((1, len(rows)), 0.1))
         for gpu, row in zip(GPUS, values, strict=True):
             for at, value in zip(ats, row.tolist(), strict=True):
                 point = span.start + math.ceil((at - span.start) / step) * step
