@@ -6,7 +6,7 @@ the same rows. Hours that passed while nobody was there are closed from what is 
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -65,10 +65,16 @@ class Rollup:
         return done
 
     async def _close(self, hours: Sequence[DueHour]) -> None:
-        """One part after the other: two threads that share the interpreter are slower together than one by one."""
-        for first in range(0, len(hours), FOLDED):
-            some = hours[first : first + FOLDED]
-            await self._write(await self._store.read(lambda tx, h=some: self._closed(tx, h)))
+        """While one part is written the next is read."""
+        writing: Awaitable[None] = asyncio.sleep(0)
+        try:
+            for first in range(0, len(hours), FOLDED):
+                some = hours[first : first + FOLDED]
+                closed = await self._store.read(lambda tx, h=some: self._closed(tx, h))
+                await writing
+                writing = asyncio.ensure_future(self._write(closed))
+        finally:
+            await writing
 
     async def _write(self, closed: Sequence[_Closed]) -> None:
         """Oldest first; an hour is written whole or not at all."""

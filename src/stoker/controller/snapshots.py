@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from stoker.domain.clock import Clock
 from stoker.domain.live import Part
-from stoker.domain.usage import SnapshotWorkload
+from stoker.domain.usage import Payer, SnapshotWorkload
 from stoker.store import live_views, nodes, pods, snapshots, usage_facts
 from stoker.store.base import Store, Transaction
 from stoker.usage.levels import SINGLE_POD
@@ -52,14 +52,14 @@ class Snapshots:
             held[allocation.workload_uid] += allocation.gpu_milli
         view = live_views.read(transaction, self._cluster_id, Part.CONSUMERS)
         consumers = live_views.decode_consumers(view.body) if view else []
-        return named(transaction, held, {consumer.uid: consumer.utilization for consumer in consumers})
+        whose = usage_facts.workloads(transaction, held).payers
+        return named(whose, held, {consumer.uid: consumer.utilization for consumer in consumers})
 
 
 def named(
-    transaction: Transaction, held: Mapping[str, int], utilization: Mapping[str, float | None]
+    whose: Mapping[str, Payer], held: Mapping[str, int], utilization: Mapping[str, float | None]
 ) -> list[SnapshotWorkload]:
     """Whose workloads they are that hold so many milli-GPUs, by their uids."""
-    whose = usage_facts.workloads(transaction, held).payers
     return [
         SnapshotWorkload(
             uid,
@@ -70,5 +70,6 @@ def named(
             utilization.get(uid),
             {key: value for key, value in payer.annotations.items() if key not in SINGLE_POD},
         )
-        for uid, payer in sorted(whose.items())
+        for uid in sorted(held)
+        if (payer := whose.get(uid)) is not None
     ]

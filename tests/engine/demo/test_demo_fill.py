@@ -16,6 +16,7 @@ from stoker.domain.series import Holding, Range
 from stoker.domain.settings import Settings
 from stoker.domain.workload import Phase
 from stoker.engines.base import Everything
+from stoker.engines.simulated.logs import PodLog
 from stoker.server.demo import fill
 from stoker.server.demo.open import Demo, open_demo
 from stoker.store import log_chunks, samples, snapshots, training, workload_list, workloads
@@ -180,6 +181,25 @@ def test_what_ended_lately_has_kept_its_log(bench: Bench) -> None:
         lines = bench.run(bench.store.read(lambda tx, u=str(uid): log_chunks.lines_of(tx, u, 0)))
         assert lines
         assert [at for at, _ in lines] == sorted(at for at, _ in lines)
+
+
+def test_what_still_runs_is_read_on_from_where_its_past_ends(bench: Bench) -> None:
+    demo = bench.open(demo_gpus=256)
+    running = [pod for pod in demo.engine.pods() if pod.begun(BEGIN) and not pod.ended(BEGIN)]
+    assert running
+    parsed = 0
+    for pod in running:
+        length = PodLog(pod).length(BEGIN)
+        place = bench.run(bench.store.read(lambda tx, u=pod.uid: log_chunks.collected_up_to(tx, u)))
+        assert place == length
+        kept = bench.run(bench.store.read(lambda tx, u=pod.uid: log_chunks.lines_of(tx, u, 0)))
+        printed = bench.run(demo.engine.logs(pod.uid, length - len(kept), 10_000))
+        assert kept == [(line.at, line.text) for line in printed]
+        uid = pod.attempt.workload_uid
+        place = bench.run(bench.store.read(lambda tx, w=uid, u=pod.uid: training.parsed_up_to(tx, w, u)))
+        assert place in {0, length}
+        parsed += place > 0
+    assert parsed
 
 
 def test_the_last_hour_is_read_every_quarter_of_a_minute(bench: Bench) -> None:

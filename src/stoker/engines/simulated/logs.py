@@ -43,15 +43,19 @@ class Outline(Struct, frozen=True):
 class PodLog:
     def __init__(self, pod: Pod, model: GpuModel = A100) -> None:
         self._pod = pod
-        self._training = Training(pod.story, pod.attempt.gpus * pod.attempt.replicas, model.tflops)
-        lines = beginning(pod, self._training, model)
+        self.training = Training(pod.story, pod.attempt.gpus * pod.attempt.replicas, model.tflops)
+        lines = beginning(pod, self.training, model)
         first = max(pod.load.warm, len(lines) * BEGINNING_SECONDS)
-        self._outline = Outline(lines, first, self._every())
+        self.outline = Outline(lines, first, self._every())
 
     def length(self, now: int) -> int:
         """How many lines it has printed."""
         begun, after, last, _ = self._said_by(now)
         return begun + after + len(last)
+
+    def reports(self, now: int) -> int:
+        """How many of them came after its beginning, and are not its last words."""
+        return self._said_by(now)[1]
 
     def read(self, position: int, limit: int, now: int) -> list[LogLine]:
         """Up to `limit` lines from a position on that were printed by now."""
@@ -67,11 +71,11 @@ class PodLog:
         if end is not None and end.at <= now:
             return None
         elapsed = pod.elapsed_seconds(now)
-        begun, after = self._outline.said_by(elapsed)
-        if begun < len(self._outline.beginning):
-            seconds = len(self._outline.beginning) * BEGINNING_SECONDS
-        elif math.isfinite(self._outline.every):
-            seconds = self._outline.first + after * self._outline.every
+        begun, after = self.outline.said_by(elapsed)
+        if begun < len(self.outline.beginning):
+            seconds = len(self.outline.beginning) * BEGINNING_SECONDS
+        elif math.isfinite(self.outline.every):
+            seconds = self.outline.first + after * self.outline.every
         else:
             return end.at if end is not None else None
         at = max(now + 1, self._at(seconds))
@@ -84,16 +88,16 @@ class PodLog:
             return 0, 0, [], now
         over = end is not None and end.at <= now
         until = end.at if over and end else now
-        begun, after = self._outline.said_by(pod.elapsed_seconds(until))
+        begun, after = self.outline.said_by(pod.elapsed_seconds(until))
         return begun, after, ending(pod, end) if over and end else [], until
 
     def _line(self, number: int, begun: int, after: int, last: list[str], until: int) -> LogLine:
         if number < begun:
-            return LogLine(self._at(number * BEGINNING_SECONDS), self._outline.beginning[number], number + 1)
+            return LogLine(self._at(number * BEGINNING_SECONDS), self.outline.beginning[number], number + 1)
         if number < begun + after:
             place = number - begun
-            at = self._at(self._outline.first + place * self._outline.every)
-            return LogLine(at, report(self._pod, self._training, place, clock_time(at)), number + 1)
+            at = self._at(self.outline.first + place * self.outline.every)
+            return LogLine(at, report(self._pod, self.training, place, clock_time(at)), number + 1)
         return LogLine(until, last[number - begun - after], number + 1)
 
     def _at(self, seconds: float) -> int:
@@ -110,7 +114,7 @@ class PodLog:
                 return SERVICE_SECONDS * (1 + mixed(pod.story.key, pod.place.rank) % 60 / 100)
             case Framework.PLAIN:
                 return max(BATCH_SECONDS, (pod.story.run_seconds or 0.0) / 1000)
-        return self._training.line_seconds if reports else math.inf
+        return self.training.line_seconds if reports else math.inf
 
 
 def clock_time(at: int) -> datetime:

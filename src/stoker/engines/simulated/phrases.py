@@ -9,6 +9,7 @@ from stoker.engines.simulated.story import OUT_OF_MEMORY, Framework
 from stoker.engines.simulated.training import Training
 
 NOTICE = "This pod is simulated: nothing runs, and every line is made up."
+MEMORY_GIB, MFU_PERCENT = 61.23, 38.21
 PATHS = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/health")
 
 
@@ -107,7 +108,8 @@ def _torchtitan(training: Training, number: int, at: datetime) -> str:
     return (
         f"[rank0]:[titan] {at:%Y-%m-%d %H:%M:%S},{at.microsecond // 1000:03d} - root - INFO - "
         f"step: {point.step:2d}  loss: {point.loss:8.4f}  grad_norm: {point.grad_norm:7.4f}  "
-        f"memory: 61.23GiB(76.54%)  tps: {round(point.tokens_per_second):,}  tflops: {point.tflops:.2f}  mfu: 38.21%"
+        f"memory: {MEMORY_GIB}GiB(76.54%)  tps: {round(point.tokens_per_second):,}  tflops: {point.tflops:.2f}  "
+        f"mfu: {MFU_PERCENT}%"
     )
 
 

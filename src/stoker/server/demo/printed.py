@@ -1,4 +1,5 @@
-"""What the pods of the last day had printed: the end of each log, as it would have been kept."""
+"""What the pods of the last day had printed: the end of each log, as it would have been kept. Of those that still run
+the rest is read from the engine, from there on."""
 
 from stoker.engines.simulated.devices import A100, BY_NAME, GpuModel
 from stoker.engines.simulated.logs import PodLog
@@ -12,8 +13,8 @@ LINES = 120
 
 
 def chunks(job: Job, machines: Machines, now: int) -> list[Chunk]:
-    """One for each pod that ended in the last day; what still runs is read from the engine."""
-    late = [pod for pod in job.pods if (end := pod.end()) is not None and now - KEPT_MS < end.at <= now]
+    """One for each pod that ran in the last day."""
+    late = [pod for pod in job.pods if (end := pod.end()) is None or end.at > now - KEPT_MS]
     return [chunk for pod in late if (chunk := _chunk(pod, model_of(pod, machines), now)).lines]
 
 

@@ -4,22 +4,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stoker.domain.points import Points
+from stoker.engines.simulated.devices import GpuModel
+from stoker.engines.simulated.logs import PodLog
 from stoker.engines.simulated.machine import Machines
+from stoker.engines.simulated.phrases import MEMORY_GIB, MFU_PERCENT
 from stoker.engines.simulated.pods import Pod
 from stoker.engines.simulated.story import Framework
-from stoker.engines.simulated.training import Training
 from stoker.server.demo.lives import Job
 from stoker.server.demo.printed import model_of
 from stoker.store.training import Batch
 
 POINTS = 40
 """Of each attempt; a curve is a curve with so many."""
+NEWEST = 400
+"""Of one that still runs its newest reports are all there."""
 
 
 def batches(job: Job, machines: Machines, now: int) -> list[Batch]:
-    """One for each attempt that has ended; what still runs is read from its log."""
-    speakers = [pod for pod in job.pods if _speaks(pod) and pod.ended(now) and pod.begun(now)]
-    return [batch for pod in speakers if len((batch := _batch(pod, machines)).measured)]
+    """One for each attempt that has begun; what it reports from now on is read from its log."""
+    speakers = [pod for pod in job.pods if _speaks(pod) and pod.begun(now)]
+    return [batch for pod in speakers if len((batch := _batch(pod, model_of(pod, machines), now)).measured)]
 
 
 def _speaks(pod: Pod) -> bool:
@@ -29,28 +33,43 @@ def _speaks(pod: Pod) -> bool:
     return pod.place.rank == (pod.attempt.replicas - 1 if last else 0)
 
 
-def _batch(pod: Pod, machines: Machines) -> Batch:
-    training = Training(pod.story, pod.attempt.gpus * pod.attempt.replicas, model_of(pod, machines).tflops)
-    end = pod.end()
-    ran = pod.elapsed_seconds(end.at) if end is not None else 0.0
-    reports = max(0, int((ran - pod.load.warm) / training.line_seconds) + 1) if ran > pod.load.warm else 0
-    every = max(1, -(-reports // POINTS))
-    numbers = np.arange(0, reports, every, dtype=np.int64)
-    return Batch(pod.attempt.workload_uid, pod.uid, pod.attempt.attempt, _points(pod, training, numbers))
+def _batch(pod: Pod, model: GpuModel, now: int) -> Batch:
+    log = PodLog(pod, model)
+    reports, runs = log.reports(now), not pod.ended(now)
+    numbers = np.arange(0, reports, max(1, -(-reports // POINTS)), dtype=np.int64)
+    if runs:
+        numbers = np.union1d(numbers, np.arange(max(0, reports - NEWEST), reports))
+    read = log.length(now) if runs else 0
+    return Batch(pod.attempt.workload_uid, pod.uid, pod.attempt.attempt, points(pod, log, numbers), read)
 
 
-def _points(pod: Pod, training: Training, numbers: NDArray[np.int64]) -> Points:
-    """By report, and of each report every metric."""
+def points(pod: Pod, log: PodLog, numbers: NDArray[np.int64]) -> Points:
+    """Of these reports every metric that its line has."""
+    training = log.training
     said = training.points(numbers)
     shown = {"loss": said.loss, "grad_norm": said.grad_norm}
     match pod.story.framework:
         case Framework.MEGATRON:
-            shown |= {"tflops": said.tflops, "learning_rate": said.learning_rate}
+            shown |= {
+                "consumed_samples": said.step * training.batch,
+                "elapsed_time_per_iteration": said.seconds_per_step * 1000,
+                "global_batch_size": np.full(len(numbers), training.batch),
+                "learning_rate": said.learning_rate,
+                "loss_scale": np.ones(len(numbers)),
+                "number_of_nan_iterations": np.zeros(len(numbers)),
+                "number_of_skipped_iterations": np.zeros(len(numbers)),
+                "tflops": said.tflops,
+            }
         case Framework.TORCHTITAN:
-            shown |= {"tflops": said.tflops, "tps": said.tokens_per_second}
+            shown |= {
+                "memory": np.full(len(numbers), MEMORY_GIB),
+                "mfu": np.full(len(numbers), MFU_PERCENT),
+                "tflops": said.tflops,
+                "tps": said.tokens_per_second,
+            }
         case _:
             shown |= {"epoch": said.epoch, "learning_rate": said.learning_rate}
-    seconds = pod.load.warm + numbers * training.line_seconds
+    seconds = log.outline.first + numbers * log.outline.every
     at = pod.place.begins_at + np.rint(seconds * 1000 / pod.speed).astype(np.int64)
     many = len(shown)
     return Points(

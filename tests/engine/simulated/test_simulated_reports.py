@@ -1,0 +1,38 @@
+"""The points that the demo writes for the past are those that the parser finds in the lines of such a pod."""
+
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from tests.engine.simulated.lab import Lab
+
+from stoker.domain.workload import Kind
+from stoker.engines.simulated.logs import PodLog
+from stoker.server.demo.training import points
+from stoker.telemetry.training import TrainingParser
+
+HOUR = {"seconds": 3600, "start-seconds": 0}
+AS_PRINTED = 0.01
+"""Lines round."""
+
+
+@pytest.mark.parametrize("framework", ["megatron", "torchtitan", "huggingface"])
+def test_a_report_is_the_same_as_a_line_and_as_points(sim: Lab, framework: str) -> None:
+    sim.start(kind=Kind.PYTORCH_JOB, says={**HOUR, "framework": framework})
+    sim.clock.at += 1_800_000
+    (pod,) = sim.engine.pods()
+    log, parser = PodLog(pod), TrainingParser()
+    said: defaultdict[str, list[tuple[int, int | None, float]]] = defaultdict(list)
+    for line in log.read(0, 10_000, sim.clock.at):
+        for measured in parser.parse(line.text, line.at):
+            for name, value in measured.metrics.items():
+                said[name].append((measured.at, measured.step, value))
+    found = points(pod, log, np.arange(log.reports(sim.clock.at)))
+    assert sorted(found.names) == sorted(said)
+    for place, name in enumerate(found.names):
+        mine = found.metric == place
+        ats, steps, values = zip(*said[name], strict=True)
+        assert found.at[mine].tolist() == list(ats)
+        if framework != "huggingface":  # its lines have no step
+            assert found.step[mine].tolist() == list(steps)
+        assert found.value[mine].tolist() == pytest.approx(values, rel=AS_PRINTED, abs=AS_PRINTED)
