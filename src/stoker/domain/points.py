@@ -35,6 +35,13 @@ class Points(Struct, frozen=True):
         place = self.names.index(metric) if metric in self.names else -1
         return _taken(self, self.metric == place)
 
+    def parts(self, size: int) -> Iterator["Points"]:
+        """So many points at a time, each part with the names that it needs."""
+        for first in range(0, len(self), size):
+            part = _taken(self, slice(first, first + size))
+            used, metric = np.unique(part.metric, return_inverse=True)
+            yield Points(tuple(self.names[place] for place in used.tolist()), metric, part.at, part.step, part.value)
+
     def rows(self, first: int = 0, last: int | None = None) -> Iterator[TrainingPoint]:
         """The points from one place to another."""
         columns = (column[first:last].tolist() for column in (self.metric, self.value, self.at, self.step))
@@ -118,7 +125,7 @@ def _chosen(found: Points, first: int, last: int, most: int) -> Iterator[Trainin
     return _taken(found, first + np.linspace(0, last - 1 - first, most).round().astype(np.int64)).rows()
 
 
-def _taken(found: Points, places: Integers | NDArray[np.bool_]) -> Points:
+def _taken(found: Points, places: Integers | NDArray[np.bool_] | slice) -> Points:
     return Points(found.names, found.metric[places], found.at[places], found.step[places], found.value[places])
 
 

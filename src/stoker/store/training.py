@@ -4,6 +4,7 @@ Only the newest chunk of a source grows. `position` says how far the pod's log w
 the points; log lines are kept only after their points are. So no line counts twice, and none is missed.
 """
 
+import functools
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -16,6 +17,8 @@ from stoker.domain.training import MOST_POINTS, Measured
 from stoker.store.base import Transaction
 
 CHUNK_POINTS = 512
+KEPT_CHUNKS = 256
+"""So many stay unpacked, with about 30 KB each: what people watch is asked for again and again."""
 LATE_MS = 60_000
 """How much later than the first another pod may say the same and still not be counted."""
 
@@ -84,8 +87,9 @@ def add(transaction: Transaction, batches: Iterable[Batch], most: int = MOST_POI
     grown: set[str] = set()
     for batch in batches:
         found = batch.measured if isinstance(batch.measured, Points) else columns(batch.measured)
-        if len(found) and _put(transaction, batch, found):
-            grown.add(batch.workload_uid)
+        for part in found.parts(CHUNK_POINTS):
+            if _put(transaction, batch, part):
+                grown.add(batch.workload_uid)
     for workload_uid in sorted(grown):
         _keep_to(transaction, workload_uid, most)
 
@@ -138,7 +142,9 @@ def _packed(found: Points) -> bytes:
     return zstandard.ZstdCompressor(level=3).compress(msgspec.msgpack.encode(body))
 
 
+@functools.lru_cache(KEPT_CHUNKS)
 def _unpacked(data: bytes) -> Points:
+    """Nobody may change what comes back: whoever asks next gets the same."""
     body = zstandard.ZstdDecompressor().decompress(data)
     names, metric, at, step, value = msgspec.msgpack.decode(
         body, type=tuple[tuple[str, ...], bytes, bytes, bytes, bytes]

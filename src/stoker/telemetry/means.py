@@ -33,10 +33,8 @@ class Means:
         self._line = np.array([line[each.node, each.device] for each in self.held], np.intp)
         self._rows: dict[Roster, NDArray[np.intp]] = {}
         self._metrics = tuple(metrics)
-        self._planes = np.arange(len(self._metrics))[:, np.newaxis, np.newaxis]
-        shape = (len(self._metrics), len(self._gpus), self._points)
-        self._sums = np.zeros(shape)
-        self._counts = np.zeros(shape, np.int32)
+        self._totals = np.zeros((2, len(self._metrics), len(self._gpus), self._points))
+        """Sums, and counts."""
 
     def held_between(self, from_at: int, to_at: int) -> NDArray[np.intp]:
         """The places in `held` of what was held at some moment in [from_at, to_at)."""
@@ -60,27 +58,27 @@ class Means:
         point = -((self._span.start - ats) // self._span.step)
         inside = slice(*np.searchsorted(point, (0, self._points)).tolist())
         ats, point, numbers = ats[inside], point[inside], numbers[..., inside]
-        if not len(ats):
+        if not len(ats) or not len(places):
             return
         held = (ats >= self._from[places, np.newaxis]) & (ats < self._to[places, np.newaxis])
         taken = (numbers != MISSING) & held & (units > 0)[..., np.newaxis]
+        readings = np.empty((2, *numbers.shape))
+        np.multiply(numbers, taken, out=readings[0])
+        readings[1] = taken
         begins = np.concatenate([[0], np.flatnonzero(point[1:] != point[:-1]) + 1])
-        counts = np.add.reduceat(taken, begins, axis=2, dtype=np.int32)
-        sums = np.add.reduceat(np.where(taken, numbers, 0), begins, axis=2, dtype=np.int64) * units[..., np.newaxis]
-        lines = self._line[places]
-        cells = (self._planes, lines[:, np.newaxis], point[begins])
-        if (lines[1:] > lines[:-1]).all():  # by node and device, so only a GPU that was held twice is there twice
-            self._sums[cells] += sums
-            self._counts[cells] += counts
+        totals = np.add.reduceat(readings, begins, axis=3)
+        totals[0] *= units[..., np.newaxis]
+        lines, points = self._line[places], point[begins]
+        if _follow(lines) and _follow(points):  # as they do unless a GPU was held twice, or not read for long
+            self._totals[..., lines[0] : lines[-1] + 1, points[0] : points[-1] + 1] += totals
         else:
-            np.add.at(self._sums, cells, sums)
-            np.add.at(self._counts, cells, counts)
+            np.add.at(self._totals, np.ix_(*map(np.arange, totals.shape[:2]), lines, points), totals)
 
     def lines(self) -> dict[Metric, list[GpuLine]]:
         """By node and device; a GPU without any reading has no line."""
-        told = np.flatnonzero(self._counts.any(axis=(0, 1)))  # mostly a moment is told of every GPU, or of none
-        counts = self._counts[..., told]
-        means = np.round(self._sums[..., told] / np.maximum(counts, 1), DECIMALS)
+        told = np.flatnonzero(self._totals[1].any(axis=(0, 1)))  # mostly a moment is told of every GPU, or of none
+        sums, counts = self._totals[..., told]
+        means = np.round(sums / np.maximum(counts, 1), DECIMALS)
         if Metric.MEMORY_USED in self._metrics:
             used = means[self._metrics.index(Metric.MEMORY_USED)]
             np.minimum(used, 1.0, out=used)
@@ -95,7 +93,11 @@ class Means:
         }
 
 
-def _points(values: list[float], moments: list[int], known: list[int]) -> list[Point]:
+def _follow(places: NDArray[np.signedinteger]) -> bool:
+    return bool((places[1:] - places[:-1] == 1).all())
+
+
+def _points(values: list[float], moments: list[int], known: list[float]) -> list[Point]:
     points = zip(values, moments, strict=True)
     return [*points] if all(known) else [*compress(points, known)]
 

@@ -73,10 +73,15 @@ class StoredSeries:
         if not len(held):
             return
         roster = self._roster(transaction, segment.roster_id)
-        for first, places, rows in _together(means.rows_in(roster), held, segment.chunk_gpus):
-            if whole := self._unpacked.chunk(transaction, segment, first, warm=warm):
-                steps = whole.between(means.first_at, means.last_at)
-                means.add(steps.ats, places, steps.of(metrics, rows - first), _units(metrics, roster, rows))
+        pieces = [
+            (whole.between(means.first_at, means.last_at), first, places, rows)
+            for first, places, rows in _together(means.rows_in(roster), held, segment.chunk_gpus)
+            if (whole := self._unpacked.chunk(transaction, segment, first, warm=warm)) is not None
+        ]
+        if pieces:  # each at the same moments
+            numbers = [steps.of(metrics, rows - first) for steps, first, _, rows in pieces]
+            places, rows = (np.concatenate(each) for each in list(zip(*pieces, strict=True))[2:])
+            means.add(pieces[0][0].ats, places, np.concatenate(numbers, axis=1), _units(metrics, roster, rows))
 
     def _add_ticks(
         self,

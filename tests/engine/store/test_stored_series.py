@@ -110,6 +110,7 @@ def test_what_was_read_once_is_read_again_with_what_came_since(store: Store, loo
     assert points() == [(4.0, 60_000), (5.0, 75_000)], "what no longer counts is not shown"
 
 
+@pytest.mark.parametrize("database_url", [""], ids=["sqlite"])  # PostgreSQL is asked by threads
 def test_between_two_ranges_the_loop_hears_what_else_has_come(store: Store, loop_run: LoopRun) -> None:
     number = add_roster(store, loop_run, fleet(1))
     add_hour(store, loop_run, number, 8, [0, 15_000])
