@@ -99,9 +99,11 @@ class Sampler:
 
     async def _read(self, keep_at: int | None) -> None:
         readings = await self._ask()
+        answered_at = self._clock.now()
         async with self._turn:
             if readings is not None:
                 await asyncio.to_thread(self._view.read, readings)
+                self._state = SourceState(self._source.name, answered_at, stale=False)
                 await self._note_faults(readings)
             elif self._age_ms() > max(KEPT_SECONDS * 1000, 2 * self._period_ms):
                 await asyncio.to_thread(self._view.read, None)
@@ -144,7 +146,6 @@ class Sampler:
             return self._miss(f"The source {self._source.name} failed: {error}")
         if self._state.stale and self._state.read_at is not None:
             log.info("the source %s of cluster %s answers again", self._source.name, self._cluster_id)
-        self._state = SourceState(self._source.name, self._clock.now(), stale=False)
         return before.result()
 
     def _miss(self, message: str) -> None:

@@ -25,6 +25,7 @@ from stoker.controller.webhooks import LEASE, Courier
 from stoker.domain.clock import Clock
 from stoker.domain.errors import ErrorCode, StokerError
 from stoker.domain.identity import Cluster
+from stoker.domain.live import Part
 from stoker.domain.names import Randomness
 from stoker.domain.reach import LogLine, Terminal
 from stoker.domain.readings import Source
@@ -37,12 +38,14 @@ from stoker.server.demo.open import Demo, open_demo
 from stoker.server.names import Names
 from stoker.server.sources import local_source
 from stoker.services.first_start import LOCAL
-from stoker.store import clusters
-from stoker.store.base import Store
+from stoker.store import clusters, live_views
+from stoker.store.base import Store, Transaction
 from stoker.store.signal import Signal
 
 THIS_DATA_DIR = "the server of this data dir"
 """With SQLite there is only ever one, wherever the data dir is moved."""
+FIRST_LOOK_SECONDS = 3.0
+LOOK_SECONDS = 0.02
 
 log = logging.getLogger("stoker.fleet")
 
@@ -79,7 +82,17 @@ class Fleet:
                 lease = Lease(self._store, cluster.id, holder, self._clock, takeover=settings.local_takeover)
                 await stack.enter_async_context(working(self._drive(lease, opened, source, cluster.id)))
             await stack.enter_async_context(working(self._tell(holder)))
+            await self._first_look()
             yield
+
+    async def _first_look(self) -> None:
+        """Until each cluster is seen, so that who asks at once is not told of nothing; what does not answer is not
+        waited for for long."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_LOOK_SECONDS):
+                for cluster_id in self._engines:
+                    while not await self._store.peek(lambda tx, c=cluster_id: _seen(tx, c)):
+                        await asyncio.sleep(LOOK_SECONDS)
 
     async def _opened(self, data_dir: Path) -> list[tuple[Cluster, Engine, Source]]:
         """Every cluster that this server has an engine for, and where its readings come from."""
@@ -195,6 +208,12 @@ async def working(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
+
+
+def _seen(transaction: Transaction, cluster_id: str) -> bool:
+    view = live_views.read(transaction, cluster_id, Part.OVERVIEW)
+    overview = live_views.decode_overview(view.body) if view else None
+    return overview is not None and overview.nodes + overview.cpu_nodes > 0 and overview.source.read_at is not None
 
 
 def _first(group: BaseExceptionGroup) -> BaseException:

@@ -30,6 +30,17 @@ def test_pods_outlive_a_killed_server(tmp_path: Path) -> None:
         client.close()
 
 
+def test_there_is_something_to_see_as_soon_as_it_is_ready(tmp_path: Path) -> None:
+    with DemoServer(tmp_path / "data") as server:
+        client = server.start().client()
+        seen = [client.get(f"/api/clusters/{part}")["data"] for part in ("overview", "gpuHeatmap", "consumers")]
+        overview, heatmap, consumers = seen
+        assert overview["totalNodes"] > 0
+        assert heatmap["utilization"]["data"]
+        assert consumers["total"] > 0
+        client.close()
+
+
 def test_a_demo_says_what_it_is(tmp_path: Path) -> None:
     with DemoServer(tmp_path / "data", "--log-level", "info") as server:
         client = server.start().client()
