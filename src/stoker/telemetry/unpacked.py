@@ -19,7 +19,7 @@ MISSING = int(np.iinfo(np.int32).min)
 PLACES = {metric: place for place, metric in enumerate(Metric)}
 MOST_BYTES = 64 << 20
 LITTLE = 4
-"""So many moments are unpacked for whoever asks `warm`: those that have come since somebody else asked."""
+"""So many moments are unpacked for whoever asks `warm`, such as those that have come since somebody else asked."""
 OPEN_MS = 2 * HOUR_MS
 """Ticks wait for so long until their hour is packed, if somebody is there to do it; older ones are kept only while they
 are asked for."""
@@ -97,11 +97,14 @@ class Unpacked:
     def chunk(self, transaction: Transaction, segment: Segment, first_gpu: int, *, warm: bool) -> Steps | None:
         """A piece of a closed hour, if it has one that begins with this GPU."""
 
+        def lacks(kept: Steps | None) -> int:
+            return segment.ticks if kept is None else 0
+
         def read(_: Steps | None) -> Steps | None:
             chunks = samples.chunks(transaction, segment.id, first_gpu, first_gpu + 1)
             return Steps(decode_times(segment.times), _stacked(unpack(chunks[0].data))) if chunks else None
 
-        return self._found(("chunk", segment.id, first_gpu), read, lambda _: True, lambda _: False, warm=warm)
+        return self._found(("chunk", segment.id, first_gpu), lacks, read, warm=warm)
 
     def ticks(
         self,
@@ -115,45 +118,47 @@ class Unpacked:
     ) -> Steps | None:
         """The stripe of the open hours that begins with this GPU, at these moments; only what is new is read."""
 
-        def read(before: Steps | None) -> Steps | None:
-            new = ats if before is None else np.setdiff1d(ats, before.ats)
+        def new_to(kept: Steps | None) -> NDArray[np.int64]:
+            return ats if kept is None else np.setdiff1d(ats, kept.ats)
+
+        def lacks(kept: Steps | None) -> int:
+            return 0 if kept is not None and kept.has(ats) else len(new_to(kept))
+
+        def read(kept: Steps | None) -> Steps | None:
+            new = new_to(kept)
             stripes = samples.stripes(transaction, cluster_id, first_gpu, int(new[0]), int(new[-1]) + 1)
             wanted = set(new.tolist())
             found = [(at, data) for at, data in stripes if at in wanted]
             if not found:
-                return before
+                return kept
             numbers = _stacked(unpack_ticks([data for _, data in found]))
             steps = Steps(np.array([at for at, _ in found], np.int64), numbers)
-            if before is None:
+            if kept is None:
                 return steps
-            return before.joined(steps).since(min(ats[0], max(before.ats[-1], ats[-1]) - OPEN_MS))
+            return kept.joined(steps).since(min(ats[0], max(kept.ats[-1], ats[-1]) - OPEN_MS))
 
-        def lacks_little(kept: Steps) -> bool:
-            return len(np.setdiff1d(ats, kept.ats)) <= LITTLE
-
-        key = ("ticks", cluster_id, roster_id, first_gpu)
-        kept = self._found(key, read, lambda kept: kept.has(ats), lacks_little, warm=warm)
+        kept = self._found(("ticks", cluster_id, roster_id, first_gpu), lacks, read, warm=warm)
         return kept and kept.at(ats)
 
     def _found(
         self,
         key: Hashable,
+        lacks: Callable[[Steps | None], int],
         read: Callable[[Steps | None], Steps | None],
-        suffices: Callable[[Steps], bool],
-        lacks_little: Callable[[Steps], bool],
         *,
         warm: bool,
     ) -> Steps | None:
+        """What is kept, or what `read` makes of it if it lacks any moment."""
         kept = self._get(key)
-        if kept is not None and suffices(kept):
+        if not (missing := lacks(kept)):
             return kept
-        if warm and (kept is None or not lacks_little(kept)):
+        if warm and missing > LITTLE:
             raise ColdError
         if not self._unpacking.acquire(blocking=not warm):  # what many ask for at once is unpacked once
             raise ColdError
         try:
             kept = self._get(key)
-            if kept is not None and suffices(kept):
+            if not lacks(kept):
                 return kept
             found = read(kept)
             if found is not None:

@@ -180,8 +180,8 @@ def test_the_few_ticks_that_came_since_are_unpacked_for_whoever_asks_warm(store:
 
     def read(tx: samples.Transaction) -> int:
         with pytest.raises(ColdError):
-            kept.ticks(tx, "c", number, 0, ats[:1], warm=True)
-        kept.ticks(tx, "c", number, 0, ats[:1], warm=False)
+            kept.ticks(tx, "c", number, 0, ats, warm=True)
+        kept.ticks(tx, "c", number, 0, ats[:1], warm=True)
         with pytest.raises(ColdError):
             kept.ticks(tx, "c", number, 0, ats[: LITTLE + 2], warm=True)
         steps = kept.ticks(tx, "c", number, 0, ats[: LITTLE + 1], warm=True)
