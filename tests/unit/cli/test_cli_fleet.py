@@ -309,6 +309,14 @@ def test_metrics_are_plotted(stoker: RunStoker) -> None:
     assert json.loads(stoker("metrics", A, "--json", server=fake).stdout) == body
 
 
+def test_metrics_tell_the_gpus_that_are_held_from_those_that_were(stoker: RunStoker) -> None:
+    fake = server()
+    body = measured(utilization=lines((0, [0.2]), (1, [0.3]), (2, [0.0, 0.5])))
+    fake.answers[f"GET /workloads/{A}/metrics"] = (200, body)
+    text = stoker("metrics", A, server=fake).stdout
+    assert "Utilization: 50% at the end, mean of 1 GPU, of 3 that it held in this time" in text
+
+
 def test_metrics_fit_the_terminal(stoker: RunStoker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "50")
     fake = server()

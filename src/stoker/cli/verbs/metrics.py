@@ -72,8 +72,8 @@ def _plot(measured: "Measured") -> None:
         if lines:
             shown = True
             mean = _mean(lines)
-            last = show(mean[-1][0])
-            click.echo(f"\n{title}: {last} at the end, mean of {len(lines)} GPU{'s' if len(lines) > 1 else ''}")
+            value, end = mean[-1]
+            click.echo(f"\n{title}: {show(value)} at the end, {_how_many(lines, end)}")
             _draw([(value * factor, at) for value, at in mean])
             _sparks(lines)
     if measured.tflops:
@@ -82,6 +82,13 @@ def _plot(measured: "Measured") -> None:
         _draw(measured.tflops)
     if not shown:
         click.echo("There are no readings of GPUs in this time.", err=True)
+
+
+def _how_many(lines: "Sequence[GpuLine]", end: int) -> str:
+    """One that began anew somewhere else has held more GPUs than it holds."""
+    last = sum(line.points[-1][1] == end for line in lines)
+    before = f", of {len(lines)} that it held in this time" if last < len(lines) else ""
+    return f"mean of {last} GPU{'s' if last > 1 else ''}{before}"
 
 
 def _draw(points: "Sequence[Point]") -> None:
