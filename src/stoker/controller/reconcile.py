@@ -7,6 +7,7 @@ Nothing depends on having seen every step: after a crash everything is touched o
 import asyncio
 import itertools
 import logging
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from stoker.controller.alarms import Alarms
@@ -59,7 +60,7 @@ class Reconciler:
         self._logs = logs
         self._randomness = randomness
         self._moved = moved
-        self._touched: dict[str, None] = {}
+        self._touched: OrderedDict[str, None] = OrderedDict()  # a dict is slow where its first entries were taken
         self._busy: set[str] = set()
         self._due = asyncio.Event()
         self._work: asyncio.Queue[Settled] = asyncio.Queue()
@@ -67,14 +68,14 @@ class Reconciler:
         self._started: dict[str, tuple[int, int, frozenset[str]]] = {}
         self._ended: dict[str, int] = {}
         self._refusals: dict[str, int] = {}
-        self._versions: dict[str, int] = {}
+        self._versions: OrderedDict[str, int] = OrderedDict()
         self.alarms = Alarms()
         self.had: set[str] = set()
         """The pods the engine reports."""
 
     def touch(self, uids: Iterable[str]) -> None:
         """These workloads may need attention."""
-        self._touched |= dict.fromkeys(uids)
+        self._touched.update(dict.fromkeys(uids))
         if self._touched:
             self._due.set()
 
@@ -92,9 +93,8 @@ class Reconciler:
             else:
                 self._busy.add(workload.uid)
                 self._work.put_nowait(each)
-
-        for uid in list(itertools.islice(self._versions, max(0, len(self._versions) - REMEMBERED))):
-            del self._versions[uid]
+        while len(self._versions) > REMEMBERED:
+            self._versions.popitem(last=False)
 
     def begin(self, states: Collection[State]) -> None:
         """Workloads that were just given pods: have them run."""

@@ -5,6 +5,7 @@ are gone through in turn, so many at a time, so that a long queue costs no more 
 """
 
 import itertools
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 
 from msgspec import structs
@@ -21,7 +22,7 @@ PAUSE_MS = 1_000
 
 class Waits:
     def __init__(self) -> None:
-        self._new: dict[str, None] = {}
+        self._new: OrderedDict[str, None] = OrderedDict()
         self._turn: list[str] = []
         self._again = True
         self._last_at = 0
@@ -32,14 +33,14 @@ class Waits:
 
     def take(self, uids: Iterable[str]) -> None:
         """These wait, or wait otherwise than before; what others wait for may be different with that."""
-        self._new |= dict.fromkeys(uids)
+        self._new.update(dict.fromkeys(uids))
         self._again = True
 
     def to_say(self, view: View, made: Plan, now: int) -> dict[str, Wait]:
         """The reasons that are not what is already written, for the new ones and for those whose turn it is."""
         if len(view.waiting) <= AT_ONCE:
             uids = list(view.waiting) if self._again else []
-            self._new, self._turn, self._again = {}, [], False
+            self._new, self._turn, self._again = OrderedDict(), [], False
         else:
             uids = self._first()
             if now >= self._last_at + PAUSE_MS:
