@@ -61,7 +61,8 @@ class Reconciler:
         self._randomness = randomness
         self._moved = moved
         self._touched: OrderedDict[str, None] = OrderedDict()  # a dict is slow where its first entries were taken
-        self._busy: set[str] = set()
+        self._busy: dict[str, bool] = {}
+        """What is being brought on, and whether it was touched meanwhile."""
         self._due = asyncio.Event()
         self._work: asyncio.Queue[Settled] = asyncio.Queue()
         self._nodes: Known = NOTHING_KNOWN
@@ -75,7 +76,11 @@ class Reconciler:
 
     def touch(self, uids: Iterable[str]) -> None:
         """These workloads may need attention."""
-        self._touched.update(dict.fromkeys(uids))
+        for uid in uids:
+            if uid in self._busy:
+                self._busy[uid] = True
+            else:
+                self._touched[uid] = None
         if self._touched:
             self._due.set()
 
@@ -91,7 +96,8 @@ class Reconciler:
             if workload.uid in self._busy:
                 self.touch([workload.uid])
             else:
-                self._busy.add(workload.uid)
+                self._busy[workload.uid] = workload.uid in self._touched
+                self._touched.pop(workload.uid, None)
                 self._work.put_nowait(each)
         while len(self._versions) > REMEMBERED:
             self._versions.popitem(last=False)
@@ -118,11 +124,10 @@ class Reconciler:
         while True:
             await self._due.wait()
             self._due.clear()
-            free = (uid for uid in self._touched if uid not in self._busy)
-            uids = list(itertools.islice(free, AT_ONCE))
+            uids = list(itertools.islice(self._touched, AT_ONCE))
             for uid in uids:
                 del self._touched[uid]
-            if len(uids) == AT_ONCE:
+            if self._touched:
                 self._due.set()
             try:
                 self.take(await self._settle(uids))
@@ -164,7 +169,7 @@ class Reconciler:
             workload, step = settled.state.workload, settled.step
             again = False
             try:
-                if workload.uid not in self._touched:  # what was touched since is settled anew
+                if not self._busy[workload.uid]:  # what was touched since is settled anew
                     again = step is not None and await self._act(settled.state, step)
                     self._refusals.pop(workload.uid, None)
             except LeaseLostError:
@@ -174,8 +179,8 @@ class Reconciler:
                 refusals = self._refusals[workload.uid] = self._refusals.get(workload.uid, 0) + 1
                 self._later(min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** (refusals - 1)), [workload.uid])
             finally:
-                self._busy.discard(workload.uid)
-                self.touch([workload.uid] if again else [])
+                touched = self._busy.pop(workload.uid)
+                self.touch([workload.uid] if again or touched else [])
 
     def _later(self, seconds: float, uids: Collection[str]) -> None:
         asyncio.get_running_loop().call_later(seconds, self.touch, uids)
