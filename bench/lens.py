@@ -120,16 +120,20 @@ async def _all(server: Server) -> list[str]:
 
 
 async def _paths(connection: Connection) -> dict[str, str]:
-    """Every operation, aimed at a running workload of as many GPUs in a small fleet as in a large one."""
+    """Every operation, aimed at a workload that trains, on as many GPUs in a small fleet as in a large one."""
     path, consumers = "/api/clusters/consumers?pageSize=1000&pageNum=", []
     for page in itertools.count(1):
         found = (await connection.ask("GET", f"{path}{page}"))["data"]["data"]
         consumers += found
         if not found or found[-1]["stat"]["gpuRequest"] <= SEVERAL:
             break
-    uid = min(consumers, key=lambda each: abs(each["stat"]["gpuRequest"] - SEVERAL))["uid"]
-    gang = consumers[0]["uid"]
     now = int(time.time())
+    lately = f"start={(now - 600) * 1000}&end={now * 1000}"
+    for each in sorted(consumers, key=lambda each: abs(each["stat"]["gpuRequest"] - SEVERAL)):
+        uid = each["uid"]
+        if (await connection.ask("GET", f"/api/workloads/{uid}/trainingPerformance?{lately}"))["data"]:
+            break
+    gang = consumers[0]["uid"]
     open_hour = now // 3600 * 3600
     this_hour = f"start={open_hour}&end={max(now, open_hour + 60)}&step=60"
     return {
@@ -143,7 +147,7 @@ async def _paths(connection: Connection) -> dict[str, str]:
         "metrics": f"/api/workloads/{uid}/metrics?{this_hour}",
         "metrics, closed hours": f"/api/workloads/{uid}/metrics?start={open_hour - 7200}&end={open_hour}&step=60",
         "metrics of the largest": f"/api/workloads/{gang}/metrics?{this_hour}",
-        "trainingPerformance": f"/api/workloads/{uid}/trainingPerformance?start={(now - 600) * 1000}&end={now * 1000}",
+        "trainingPerformance": f"/api/workloads/{uid}/trainingPerformance?{lately}",
     }
 
 
