@@ -20,6 +20,7 @@ from stoker.telemetry.roster import Roster
 from stoker.telemetry.unpacked import ColdError, Unpacked
 
 KEPT_ROSTERS = 32
+NO_MOMENTS = np.zeros(0, np.int64)
 SHORT = 20_000
 """Points that are made at once, without a thread, from what is unpacked already."""
 
@@ -73,15 +74,16 @@ class StoredSeries:
         if not len(held):
             return
         roster = self._roster(transaction, segment.roster_id)
-        pieces = [
-            (whole.between(means.first_at, means.last_at), first, places, rows)
-            for first, places, rows in _together(means.rows_in(roster), held, segment.chunk_gpus)
-            if (whole := self._unpacked.chunk(transaction, segment, first, warm=warm)) is not None
-        ]
-        if pieces:  # each at the same moments
-            numbers = [steps.of(metrics, rows - first) for steps, first, _, rows in pieces]
-            places, rows = (np.concatenate(each) for each in list(zip(*pieces, strict=True))[2:])
-            means.add(pieces[0][0].ats, places, np.concatenate(numbers, axis=1), _units(metrics, roster, rows))
+        ats, found = NO_MOMENTS, []
+        for first, places, rows in _together(means.rows_in(roster), held, segment.chunk_gpus):
+            if whole := self._unpacked.chunk(transaction, segment, first, warm=warm):
+                steps = whole.between(means.first_at, means.last_at)
+                ats = steps.ats  # all chunks of a segment have the same
+                found.append((places, rows, steps.of(metrics, rows - first)))
+        if found:
+            places, rows, numbers = (list(column) for column in zip(*found, strict=True))
+            units = _units(metrics, roster, np.concatenate(rows))
+            means.add(ats, np.concatenate(places), np.concatenate(numbers, axis=1), units)
 
     def _add_ticks(
         self,
