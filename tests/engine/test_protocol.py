@@ -17,7 +17,7 @@ import psutil
 import pytest
 from msgspec import Struct
 from tests.engine.live import LiveServer, new_workload, until
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from stoker.server.protocol import LINGER_SECONDS
@@ -575,6 +575,23 @@ class TestWebSockets:
         assert until(server.complaints, lambda text: line in text, 5).count(line) == 1
         client.send("DELETE", f"/api/custom/workloads/{name}")
         client.close()
+
+    def test_text_that_is_none_closes_the_terminal_and_is_not_our_failure(self, server: WireServer) -> None:
+        client = server.client()
+        name = client.create("sleep 60", name="listener")
+        client.until(name, lambda found: found["phase"] == "Running")
+        path = f"/api/stoker/v1/workloads/{name}/exec?command=cat&tty=false"
+        with connect(
+            f"ws://localhost:{server.port}{path}", additional_headers={"Authorization": f"Bearer {server.key.decode()}"}
+        ) as terminal:
+            terminal.send(b"\xff", text=True)
+            with pytest.raises(ConnectionClosed) as closed:
+                terminal.recv(timeout=10)
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 1007
+        client.send("DELETE", f"/api/custom/workloads/{name}")
+        client.close()
+        assert "Traceback" not in server.complaints()
 
     def test_where_there_is_none_is_a_404(self, server: WireServer) -> None:
         signed = {"Authorization": f"Bearer {server.key.decode()}"}

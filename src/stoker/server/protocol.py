@@ -31,6 +31,8 @@ LINGER_SECONDS = 1.0
 PIPELINE_LIMIT = 100
 SOCKET_URL_LIMIT = 8000
 """Of a WebSocket, whose request line is read with at most 8,192 bytes."""
+NOT_TEXT = 1007
+"""The code of the WebSocket protocol for text that is not UTF-8."""
 STREAM_GRACE_SECONDS = 1.0
 ANSWER_GRACE_SECONDS = 3.0
 _RETRY_LATER = frozenset({429, 503})
@@ -311,7 +313,8 @@ class LimitedProtocol(HttpToolsProtocol):
 
 
 class SocketProtocol(WebSocketsSansIOProtocol):
-    """uvicorn's, which leaves the refusal of a bad handshake to the connection it came from."""
+    """uvicorn's, which leaves the refusal of a bad handshake to the connection it came from, and logs no traceback of
+    what a client does wrong."""
 
     def handle_connect(self, event: Handshake) -> None:
         try:
@@ -321,10 +324,26 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         else:
             super().handle_connect(event)
 
+    def send_receive_event_to_app(self) -> None:
+        if self.curr_msg_data_type == "text" and not self.close_sent and not _is_text(b"".join(self.frames)):
+            self.frames = []
+            self.conn.send_close(NOT_TEXT)
+            self.handle_parser_exception()
+        else:
+            super().send_receive_event_to_app()
+
     async def send(self, message: ASGISendEvent) -> None:
         await super().send(message)
         if self.initial_response is not None and self.close_sent:
             self.handshake_complete = True  # or uvicorn complains that a refused socket was never opened
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _peer_of(connection: object) -> str:
