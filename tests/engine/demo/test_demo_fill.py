@@ -23,6 +23,7 @@ from stoker.store import log_chunks, samples, snapshots, training, workload_list
 from stoker.store.base import Change, Store, T, Transaction
 from stoker.telemetry.idle_past import idle_past
 from stoker.telemetry.stored import StoredSeries
+from stoker.telemetry.training import TrainingParser
 
 HOUR = 3_600_000
 DAYS = 0.6
@@ -170,6 +171,23 @@ def test_training_of_the_past_has_its_points(bench: Bench) -> None:
     assert "loss" in points.names
     losses = points.value[points.metric == points.names.index("loss")]
     assert losses[0] > losses[-1]
+
+
+def test_training_that_has_ended_has_its_last_report(bench: Bench) -> None:
+    bench.open()
+    ended = bench.rows(
+        "SELECT workload_uid, uid, ended_at FROM pod WHERE ended_at IS NOT NULL AND started_at IS NOT NULL"
+    )
+    last = 0
+    for workload, uid in [(workload, uid) for workload, uid, at in ended if at > BEGIN - 24 * HOUR]:
+        lines = bench.run(bench.store.read(lambda tx, u=str(uid): log_chunks.lines_of(tx, u, 0)))
+        parser = TrainingParser()
+        said = [each.at for at, text in lines for each in parser.parse(text, at)]
+        if said:
+            points = bench.run(bench.store.read(lambda tx, w=str(workload): training.points(tx, w, 0, BEGIN)))
+            assert said[-1] in points.at
+            last += 1
+    assert last
 
 
 def test_what_ended_lately_has_kept_its_log(bench: Bench) -> None:

@@ -12,7 +12,8 @@ HOUR = {"seconds": 3600, "start-seconds": 0}
 SHAPES = {
     "megatron": r"^ \[2026-\d\d-\d\d .*\] iteration +\d+/ *\d+ \| consumed samples: .* lm loss: \d\.\d+E[+-]\d\d \|",
     "torchtitan": r"step: +\d+  loss: +\d+\.\d+  grad_norm: .* tps: [\d,]+  tflops: \d+\.\d+  mfu: \d+\.\d+%$",
-    "huggingface": r"^\{'loss': \d+\.\d+, 'grad_norm': .*'learning_rate': .*'epoch': \d\.\d+\}$",
+    "huggingface": r"^ *\d+%\|.{10}\| \d+/\d+ \[[\d:]+<[\d:]+, +[\d.]+(it/s|s/it)\]"
+    r"\{'loss': \d+\.\d+, 'grad_norm': .*'learning_rate': .*'epoch': \d\.\d+\}$",
 }
 
 

@@ -7,6 +7,7 @@ import pytest
 from tests.engine.simulated.lab import Lab
 
 from stoker.domain.workload import Kind
+from stoker.engines.simulated.devices import MI300X
 from stoker.engines.simulated.logs import PodLog
 from stoker.server.demo.training import points
 from stoker.telemetry.training import TrainingParser
@@ -14,6 +15,16 @@ from stoker.telemetry.training import TrainingParser
 HOUR = {"seconds": 3600, "start-seconds": 0}
 AS_PRINTED = 0.01
 """Lines round."""
+
+
+def test_memory_and_mfu_are_those_of_the_gpus(sim: Lab) -> None:
+    sim.start(kind=Kind.PYTORCH_JOB, says={**HOUR, "framework": "torchtitan"})
+    sim.clock.at += 1_800_000
+    (pod,) = sim.engine.pods()
+    log, parser = PodLog(pod, MI300X), TrainingParser()
+    said = [each.metrics for line in log.read(0, 10_000, sim.clock.at) for each in parser.parse(line.text, line.at)]
+    assert {round(each["memory"], 1) for each in said} == {round(192 * pod.load.memory, 1)}
+    assert [each["mfu"] for each in said] == pytest.approx([each["tflops"] / 13.07 for each in said], abs=AS_PRINTED)
 
 
 @pytest.mark.parametrize("framework", ["megatron", "torchtitan", "huggingface"])
@@ -33,6 +44,5 @@ def test_a_report_is_the_same_as_a_line_and_as_points(sim: Lab, framework: str) 
         mine = found.metric == place
         ats, steps, values = zip(*said[name], strict=True)
         assert found.at[mine].tolist() == list(ats)
-        if framework != "huggingface":  # its lines have no step
-            assert found.step[mine].tolist() == list(steps)
+        assert found.step[mine].tolist() == list(steps)
         assert found.value[mine].tolist() == pytest.approx(values, rel=AS_PRINTED, abs=AS_PRINTED)

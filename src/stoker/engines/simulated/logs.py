@@ -43,6 +43,7 @@ class Outline(Struct, frozen=True):
 class PodLog:
     def __init__(self, pod: Pod, model: GpuModel = A100) -> None:
         self._pod = pod
+        self.model = model
         self.training = Training(pod.story, pod.attempt.gpus * pod.attempt.replicas, model.tflops)
         lines = beginning(pod, self.training, model)
         first = max(pod.load.warm, len(lines) * BEGINNING_SECONDS)
@@ -97,7 +98,7 @@ class PodLog:
         if number < begun + after:
             place = number - begun
             at = self._at(self.outline.first + place * self.outline.every)
-            return LogLine(at, report(self._pod, self.training, place, clock_time(at)), number + 1)
+            return LogLine(at, report(self._pod, self.training, self.model, place, clock_time(at)), number + 1)
         return LogLine(until, last[number - begun - after], number + 1)
 
     def _at(self, seconds: float) -> int:

@@ -1,7 +1,9 @@
 """The words of simulated pods, in the shapes that the programs they stand for print."""
 
 from datetime import datetime
+from typing import Any
 
+from stoker.domain.quantity import GIB
 from stoker.engines.simulated.devices import GpuModel
 from stoker.engines.simulated.dice import mixed
 from stoker.engines.simulated.pods import End, Pod
@@ -9,7 +11,7 @@ from stoker.engines.simulated.story import OUT_OF_MEMORY, Framework
 from stoker.engines.simulated.training import Training
 
 NOTICE = "This pod is simulated: nothing runs, and every line is made up."
-MEMORY_GIB, MFU_PERCENT = 61.23, 38.21
+EIGHTHS = " ▏▎▍▌▋▊▉"
 PATHS = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/health")
 
 
@@ -40,13 +42,13 @@ def beginning(pod: Pod, training: Training, model: GpuModel) -> list[str]:
     return lines
 
 
-def report(pod: Pod, training: Training, number: int, at: datetime) -> str:
+def report(pod: Pod, training: Training, model: GpuModel, number: int, at: datetime) -> str:
     """Line `number`, from 0, of what it prints while it works."""
     match pod.story.framework:
         case Framework.MEGATRON:
             return _megatron(training, number, at)
         case Framework.TORCHTITAN:
-            return _torchtitan(training, number, at)
+            return _torchtitan(pod, training, model, number, at)
         case Framework.HUGGINGFACE:
             return _huggingface(training, number)
         case Framework.VLLM:
@@ -103,19 +105,31 @@ def _megatron(training: Training, number: int, at: datetime) -> str:
     )
 
 
-def _torchtitan(training: Training, number: int, at: datetime) -> str:
+def memory_gib(pod: Pod, model: GpuModel) -> float:
+    """What it holds of each GPU once it works."""
+    return pod.load.memory * model.memory_bytes / GIB
+
+
+def mfu_percent(tflops: Any, model: GpuModel) -> Any:
+    """The part of what the GPU could do, of one report or of a column of them."""
+    return 100.0 * tflops / model.tflops
+
+
+def _torchtitan(pod: Pod, training: Training, model: GpuModel, number: int, at: datetime) -> str:
     point = training.point(number)
     return (
         f"[rank0]:[titan] {at:%Y-%m-%d %H:%M:%S},{at.microsecond // 1000:03d} - root - INFO - "
         f"step: {point.step:2d}  loss: {point.loss:8.4f}  grad_norm: {point.grad_norm:7.4f}  "
-        f"memory: {MEMORY_GIB}GiB(76.54%)  tps: {round(point.tokens_per_second):,}  tflops: {point.tflops:.2f}  "
-        f"mfu: {MFU_PERCENT}%"
+        f"memory: {memory_gib(pod, model):.2f}GiB({100 * pod.load.memory:.2f}%)  "
+        f"tps: {round(point.tokens_per_second):,}  tflops: {point.tflops:.2f}  "
+        f"mfu: {mfu_percent(point.tflops, model):.2f}%"
     )
 
 
 def _huggingface(training: Training, number: int) -> str:
+    """Behind the progress bar, as it is where both go to one file: only the bar says the step."""
     point = training.point(number)
-    return str(
+    return _bar(point.step, training) + str(
         {
             "loss": round(point.loss, 4),
             "grad_norm": round(point.grad_norm, 6),
@@ -123,6 +137,22 @@ def _huggingface(training: Training, number: int) -> str:
             "epoch": round(point.epoch, 2),
         }
     )
+
+
+def _bar(step: int, training: Training) -> str:
+    """As tqdm draws it."""
+    seconds = training.step_seconds
+    full, part = divmod(80 * step // training.steps, 8)
+    drawn = ("█" * full + EIGHTHS[part])[:10]
+    pace = f"{1 / seconds:5.2f}it/s" if seconds <= 1 else f"{seconds:5.2f}s/it"
+    passed, left = _interval(step * seconds), _interval((training.steps - step) * seconds)
+    return f"{100 * step / training.steps:3.0f}%|{drawn:<10}| {step}/{training.steps} [{passed}<{left}, {pace}]"
+
+
+def _interval(seconds: float) -> str:
+    minutes, rest = divmod(max(0, int(seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes:02d}:{rest:02d}"
 
 
 def _vllm(pod: Pod, number: int, at: datetime) -> str:

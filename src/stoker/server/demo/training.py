@@ -7,7 +7,7 @@ from stoker.domain.points import Points
 from stoker.engines.simulated.devices import GpuModel
 from stoker.engines.simulated.logs import PodLog
 from stoker.engines.simulated.machine import Machines
-from stoker.engines.simulated.phrases import MEMORY_GIB, MFU_PERCENT
+from stoker.engines.simulated.phrases import memory_gib, mfu_percent
 from stoker.engines.simulated.pods import Pod
 from stoker.engines.simulated.story import Framework
 from stoker.server.demo.lives import Job
@@ -17,7 +17,7 @@ from stoker.store.training import Batch
 POINTS = 40
 """Of each attempt; a curve is a curve with so many."""
 NEWEST = 400
-"""Of one that still runs its newest reports are all there."""
+"""Of one that still runs its newest reports are all there; of one that has ended, its last is."""
 
 
 def batches(job: Job, machines: Machines, now: int) -> list[Batch]:
@@ -37,8 +37,7 @@ def _batch(pod: Pod, model: GpuModel, now: int) -> Batch:
     log = PodLog(pod, model)
     reports, runs = log.reports(now), not pod.ended(now)
     numbers = np.arange(0, reports, max(1, -(-reports // POINTS)), dtype=np.int64)
-    if runs:
-        numbers = np.union1d(numbers, np.arange(max(0, reports - NEWEST), reports))
+    numbers = np.union1d(numbers, np.arange(max(0, reports - (NEWEST if runs else 1)), reports))
     read = log.length(now) if runs else 0
     return Batch(pod.attempt.workload_uid, pod.uid, pod.attempt.attempt, points(pod, log, numbers), read)
 
@@ -62,13 +61,13 @@ def points(pod: Pod, log: PodLog, numbers: NDArray[np.int64]) -> Points:
             }
         case Framework.TORCHTITAN:
             shown |= {
-                "memory": np.full(len(numbers), MEMORY_GIB),
-                "mfu": np.full(len(numbers), MFU_PERCENT),
+                "memory": np.full(len(numbers), memory_gib(pod, log.model)),
+                "mfu": mfu_percent(said.tflops, log.model),
                 "tflops": said.tflops,
                 "tps": said.tokens_per_second,
             }
         case _:
-            shown |= {"epoch": said.epoch, "learning_rate": said.learning_rate}
+            shown |= {"epoch": np.round(said.epoch, 2), "learning_rate": said.learning_rate}
     seconds = log.outline.first + numbers * log.outline.every
     at = pod.place.begins_at + np.rint(seconds * 1000 / pod.speed).astype(np.int64)
     many = len(shown)
