@@ -12,6 +12,7 @@ from stoker.engines.simulated.load import load_of
 from stoker.engines.simulated.machine import FEWEST_GPUS, LARGE_GPUS, Machines, fleet_of
 from stoker.engines.simulated.readings import COOLING_MS, Held, Measured, Sensors
 from stoker.engines.simulated.story import Doing, Framework, Subject, story
+from stoker.engines.simulated.training import Training
 
 NOW = 1_790_000_000_000
 HOUR = 3_600_000
@@ -103,6 +104,17 @@ class TestStories:
         subject = Subject("uid", 1, 1, Kind.PYTORCH_JOB, 2, 8)
         assert story(SEED, subject) == story(SEED, subject)
         assert story(SEED, subject) != story(SEED + 1, subject)
+
+    def test_the_same_program_is_tried_again(self) -> None:
+        for number in range(20):
+            first = story(SEED, Subject(f"uid-{number}", 1, 1, Kind.PYTORCH_JOB, 2, 8))
+            second = story(SEED, Subject(f"uid-{number}", 2, 1, Kind.PYTORCH_JOB, 2, 8))
+            assert first != second
+            assert first.framework is second.framework
+            assert load_of(first) == load_of(second)
+            before, after = Training(first, 16, 989.0), Training(second, 16, 989.0)
+            assert (before.batch, before.tflops, before.step_seconds) == (after.batch, after.tflops, after.step_seconds)
+            assert before.point(0) != after.point(0)
 
     def test_annotations_decide(self) -> None:
         told = {

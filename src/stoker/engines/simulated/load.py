@@ -41,7 +41,7 @@ class Load(Struct, frozen=True, kw_only=True):
 
 def load_of(story: Story) -> Load:
     """What a story means for the GPUs."""
-    rolled = dice(story.key, "load")
+    rolled = dice(story.work, "load")
     between = rolled.uniform
     phase = between(0.0, 3600.0)
     match story.doing:

@@ -52,9 +52,11 @@ class Framework(StrEnum):
 
 
 class Story(Struct, frozen=True):
-    """`run_seconds` is None for what runs until it is stopped. Only `failing_rank` ends with the exit code."""
+    """`run_seconds` is None for what runs until it is stopped. Only `failing_rank` ends with the exit code. `work` is
+    the key of the first attempt: what is tried again is the same program."""
 
     key: int
+    work: int
     doing: Doing
     framework: Framework
     start_seconds: float
@@ -80,8 +82,10 @@ def story(seed: int, subject: Subject) -> Story:
     asked = subject.annotations
     rolled = dice(seed, "story", subject.uid, subject.attempt, subject.revision)
     key = rolled.getrandbits(64)
+    first = dice(seed, "story", subject.uid, 1, subject.revision)
+    work = first.getrandbits(64)
     doing = _word(Doing, asked.get(LOAD, "")) or _usual(subject)
-    framework = _word(Framework, asked.get(FRAMEWORK, subject.framework)) or _framework(doing, rolled)
+    framework = _word(Framework, asked.get(FRAMEWORK, subject.framework)) or _framework(doing, first)
     start = _number(asked.get(START_SECONDS, ""), LONGEST_SECONDS)
     drawn_start, drawn_run, code = _drawn_start(rolled), _drawn_run(subject, doing, rolled), _drawn_code(rolled)
     seconds = _number(asked.get(SECONDS, ""), LONGEST_SECONDS)
@@ -97,7 +101,7 @@ def story(seed: int, subject: Subject) -> Story:
     if not subject.kind.ends and given_code is None:
         code = 0
     failing = rolled.randrange(subject.replicas) if code else 0
-    return Story(key, doing, framework, drawn_start if start is None else start, seconds, code, failing)
+    return Story(key, work, doing, framework, drawn_start if start is None else start, seconds, code, failing)
 
 
 def _usual(subject: Subject) -> Doing:

@@ -30,7 +30,7 @@ class Training:
     """Reports every `every` steps. Two runs of one story report the same."""
 
     def __init__(self, story: Story, gpus: int, peak_tflops: float) -> None:
-        rolled = dice(story.key, "training")
+        rolled = dice(story.work, "training")
         large = story.doing is Doing.PRETRAINING
         self.key = story.key
         self.gpus = max(1, gpus)
