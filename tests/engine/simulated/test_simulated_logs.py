@@ -7,6 +7,7 @@ import pytest
 from tests.engine.simulated.lab import BEGIN, Lab
 
 from stoker.domain.workload import Kind
+from stoker.engines.simulated.logs import PodLog
 
 HOUR = {"seconds": 3600, "start-seconds": 0}
 SHAPES = {
@@ -30,6 +31,20 @@ def test_the_loss_falls(sim: Lab) -> None:
     sim.clock.at += 3_000_000
     losses = [float(found[1]) for line in sim.lines(pod.uid) if (found := re.search(r"'loss': ([\d.]+)", line))]
     assert losses[0] > 1.3 * losses[-1]
+
+
+def test_what_has_fallen_idle_reports_no_more(sim: Lab) -> None:
+    says = {"seconds": 8 * 3600, "start-seconds": 0, "framework": "torchtitan", "load": "finetuning"}
+    orders = [sim.start(kind=Kind.PYTORCH_JOB, says=says) for _ in range(60)]
+    sim.clock.at += 7 * 3_600_000
+    idle = [pod for pod in sim.engine.pods() if pod.load.idle_after < 7 * 3600]
+    assert 0 < len(idle) < len(orders)
+    for pod in idle:
+        log = PodLog(pod)
+        last = log.read(log.length(sim.clock.at) - 1, 1, sim.clock.at)[0]
+        assert "step:" in last.text
+        assert last.at <= pod.place.begins_at + pod.load.idle_after * 1000
+        assert log.next_at(sim.clock.at) == pod.place.begins_at + 8 * 3_600_000, "it still says that it ends"
 
 
 def test_every_rank_says_who_it_is_and_one_reports(sim: Lab) -> None:

@@ -25,19 +25,29 @@ BEGINNING_SECONDS = 0.4
 
 
 class Outline(Struct, frozen=True):
-    """When a pod prints, in simulated seconds from its beginning: `first` is the first line after the beginning."""
+    """When a pod prints, in simulated seconds from its beginning: `first` is the first line after the beginning, and
+    after `quiet` there are no more."""
 
     beginning: list[str]
     first: float
     every: float
+    quiet: float
 
     def said_by(self, elapsed: float) -> tuple[int, int]:
         """How many lines of the beginning, and how many after it, were printed by then."""
         if elapsed < 0:
             return 0, 0
         begun = min(len(self.beginning), 1 + math.floor(elapsed / BEGINNING_SECONDS))
-        after = 0 if elapsed < self.first else 1 + math.floor((elapsed - self.first) / self.every)
+        working = min(elapsed, self.quiet)
+        after = 0 if working < self.first else 1 + math.floor((working - self.first) / self.every)
         return begun, after if math.isfinite(self.every) else 0
+
+    def next_after(self, after: int) -> float | None:
+        """When the next comes, if so many came after the beginning."""
+        if not math.isfinite(self.every):
+            return None
+        seconds = self.first + after * self.every
+        return seconds if seconds <= self.quiet else None
 
 
 class PodLog:
@@ -47,7 +57,7 @@ class PodLog:
         self.training = Training(pod.story, pod.attempt.gpus * pod.attempt.replicas, model.tflops)
         lines = beginning(pod, self.training, model)
         first = max(pod.load.warm, len(lines) * BEGINNING_SECONDS)
-        self.outline = Outline(lines, first, self._every())
+        self.outline = Outline(lines, first, self._every(), pod.load.idle_after)
 
     def length(self, now: int) -> int:
         """How many lines it has printed."""
@@ -75,10 +85,10 @@ class PodLog:
         begun, after = self.outline.said_by(elapsed)
         if begun < len(self.outline.beginning):
             seconds = len(self.outline.beginning) * BEGINNING_SECONDS
-        elif math.isfinite(self.outline.every):
-            seconds = self.outline.first + after * self.outline.every
         else:
-            return end.at if end is not None else None
+            seconds = self.outline.next_after(after)
+            if seconds is None:
+                return end.at if end is not None else None
         at = max(now + 1, self._at(seconds))
         return min(at, end.at) if end is not None else at
 
