@@ -317,6 +317,18 @@ def test_metrics_tell_the_gpus_that_are_held_from_those_that_were(stoker: RunSto
     assert "Utilization: 50% at the end, mean of 1 GPU, of 3 that it held in this time" in text
 
 
+def test_metrics_of_what_has_ended_are_those_of_its_last_hour(stoker: RunStoker) -> None:
+    fake = server()
+    fake.answers[f"GET {SAFE}/{A}"] = (200, detail(A, "Succeeded", endTime="2026-01-10T08:00:00Z"))
+    fake.answers[f"GET /workloads/{A}/metrics"] = (200, measured())
+    stoker("metrics", A, server=fake)
+    stoker("metrics", A, "--since", "2h", server=fake)
+    usual, said = (each.url.params for each in fake.asked_for("GET", f"/api/stoker/v1/workloads/{A}/metrics"))
+    assert usual["end"].startswith("2026-01-10T08:00:00")
+    assert "start" not in usual
+    assert "end" not in said
+
+
 def test_metrics_fit_the_terminal(stoker: RunStoker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "50")
     fake = server()

@@ -39,7 +39,7 @@ GRAPHS = (
 @click.command("metrics")
 @click.argument("workload", required=False)
 @click.option("--since", type=Moment(ago=True), metavar="TIME", help="From then on, such as 1h or 7d. [default 1h]")
-@click.option("--until", type=Moment(ago=True), metavar="TIME", help="Up to then. [default now]")
+@click.option("--until", type=Moment(ago=True), metavar="TIME", help="Up to then. [default now, or when it ended]")
 @click.option("--step", type=Duration(), help="Between two points. [default fits the range]")
 @reaches_server
 def command(workload: str | None, since: datetime | None, until: datetime | None, step: int | None) -> None:
@@ -52,6 +52,8 @@ def command(workload: str | None, since: datetime | None, until: datetime | None
     client = connect()
     detail = found(client, workload)
     looked(client, detail.cluster_id)
+    if since is None and until is None and detail.end_time:
+        until = datetime.fromisoformat(detail.end_time)
     measured = client.workloads.metrics(detail.workload_id, start=since, end=until, step=step)
     if is_text():
         _plot(measured)
