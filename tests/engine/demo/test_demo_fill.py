@@ -228,6 +228,32 @@ def test_the_last_hour_is_read_every_quarter_of_a_minute(bench: Bench) -> None:
     assert set(np.diff(ticks[ticks > BEGIN - HOUR]).tolist()) <= {15_000}
 
 
+@pytest.mark.parametrize("seconds", [4, 20, 70])
+def test_no_reading_is_missed_however_short_the_gap(bench: Bench, seconds: int) -> None:
+    bench.open()
+    bench.clock.at += seconds * 1000
+    bench.open()
+    ticks = np.array([at for (at,) in bench.rows(TICKS)])
+    assert bench.clock.at - ticks[-1] < 15_000
+    assert set(np.diff(ticks[ticks > BEGIN - HOUR]).tolist()) <= {15_000}
+
+
+class Busy(HandClock):
+    """Every look at it takes a while."""
+
+    def now(self) -> int:
+        self.at += 400
+        return self.at
+
+
+def test_what_passes_while_the_past_is_written_is_filled_too(bench: Bench) -> None:
+    bench.clock = Busy()
+    bench.open()
+    ticks = np.array([at for (at,) in bench.rows(TICKS)])
+    assert bench.clock.at - ticks[-1] < 15_000 + 5_000
+    assert set(np.diff(ticks[ticks > BEGIN - HOUR]).tolist()) <= {15_000}
+
+
 def test_a_second_start_fills_only_the_gap(bench: Bench) -> None:
     demo = bench.open()
     before, old = bench.rows()[0], {uid for (uid,) in bench.rows(UIDS)}
@@ -247,7 +273,7 @@ def test_a_second_start_fills_only_the_gap(bench: Bench) -> None:
 def test_a_start_at_once_fills_nothing(bench: Bench) -> None:
     bench.open()
     before = bench.rows()
-    bench.clock.at += 30_000
+    bench.clock.at += 14_999 - BEGIN % 15_000  # nothing would have been read yet
     bench.open()
     assert bench.rows() == before
 

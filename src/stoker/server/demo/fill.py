@@ -34,7 +34,7 @@ WARM_MS = 12 * HOUR_MS
 """How long before the first reading the first workloads were submitted: nobody begins with an empty cluster."""
 TOLD_MS = 7 * DAY_MS
 """How far back the event stream goes."""
-LEAST_GAP_MS = 60_000
+MOST_STRETCHES = 4
 LOG_BYTES = 2**20
 LIVES_AT_ONCE = 400
 HOURS_AT_ONCE = 48
@@ -69,22 +69,29 @@ class Fill:
         self._cluster_id = world.cluster.id
 
     async def run(self, days: float) -> None:
-        """Finish what was begun, and then everything up to now."""
+        """Finish what was begun, and then everything up to now; and again what passed while that took long."""
         stretch = await self._store.read(_read)
         if stretch.number and not stretch.done:
             await self._live(stretch)
-        now = self._clock.now()
+        for _ in range(MOST_STRETCHES):
+            fresh = await self._missed(days)
+            if fresh is None:
+                return
+            await self._store.write(lambda tx, s=fresh: self._begin(tx, s))
+            await self._live(fresh)
+
+    async def _missed(self, days: float) -> Stretch | None:
+        """The time of which nothing is written, if something would have been read in it."""
+        stretch, now = await self._store.read(_read), self._clock.now()
         start = now - round(days * DAY_MS)
         if stretch.number:
             kept = await self._store.read(lambda tx: samples.newest(tx, self._cluster_id))
             start = min(now, max(stretch.end, kept, start))
-        if now - start >= LEAST_GAP_MS or not stretch.number:
-            begins = await self._store.read(lambda tx: pods.newest(tx, self._cluster_id))
-            warm = 0 if stretch.number else min(round(WARM_MS / self._engine.speed), now - start)
-            begins = max(begins, start - warm)
-            fresh = Stretch(stretch.number + 1, start, now, begins, 0, start)
-            await self._store.write(lambda tx: self._begin(tx, fresh))
-            await self._live(fresh)
+            if not len(readings.ticks(start, now)):
+                return None
+        begins = await self._store.read(lambda tx: pods.newest(tx, self._cluster_id))
+        warm = 0 if stretch.number else min(round(WARM_MS / self._engine.speed), now - start)
+        return Stretch(stretch.number + 1, start, now, max(begins, start - warm), 0, start)
 
     def _begin(self, transaction: Transaction, stretch: Stretch) -> None:
         """Write what the hardware looked like since there are readings of it, and that the stretch is begun."""
