@@ -8,9 +8,11 @@ import pytest
 from msgspec import structs
 from tests.conftest import LoopRun
 
+from stoker.controller.forever import forever
 from stoker.controller.observe import record_nodes, record_pods
 from stoker.controller.rollup import LATE_MS, Rollup
 from stoker.controller.snapshots import Snapshots
+from stoker.domain.errors import ErrorCode, StokerError
 from stoker.domain.identity import Cluster
 from stoker.domain.lifecycle import created
 from stoker.domain.node import Device, Node
@@ -20,7 +22,7 @@ from stoker.domain.usage import GPU_HOUR, HOUR_MS, SnapshotWorkload
 from stoker.domain.workload import Kind, Pod, PodPhase, Spec, Workload
 from stoker.engines.base import PodSeen
 from stoker.store import clusters, pods, samples, snapshots, workloads
-from stoker.store.base import Row, Store, Transaction
+from stoker.store.base import Change, Row, Store, T, Transaction
 from stoker.store.pods import Allocation
 from stoker.telemetry.chunks import encode_tick
 from stoker.telemetry.roster import encode, roster_of
@@ -158,6 +160,70 @@ def test_hours_that_passed_unseen_are_closed_oldest_first(scene: Scene) -> None:
     assert scene.close(30.0) == 30
     found = scene.rows("cluster_hour", "hour_at, id", "ORDER BY id")
     assert found == [(HOUR + n * HOUR_MS, n + 1) for n in range(30)]
+
+
+class Stuck:
+    """A store that reads one part of the hours, has nothing written, and is stopped while it reads the next."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._reads = 0
+        self.reached = asyncio.Event()
+        self.peek = store.peek
+
+    async def read(self, query: Change[T]) -> T:
+        self._reads += 1
+        if self._reads > 2:  # those that are due, and the first part
+            self.reached.set()
+            await asyncio.Event().wait()
+        return await self._store.read(query)
+
+    async def write(self, change: Change[T]) -> T:
+        if self._reads:
+            raise StokerError(ErrorCode.BACKEND_DOWN, "The disk is full.")
+        return await self._store.write(change)
+
+
+def test_closing_stops_when_it_is_to_stop_though_what_was_read_could_not_be_written(scene: Scene) -> None:
+    async def stopped() -> bool:
+        stuck = Stuck(scene.store)
+        rollup = Rollup(stuck, CLUSTER, Moment(HOUR + 60 * HOUR_MS), 1.0)  # type: ignore[arg-type]
+        task = asyncio.create_task(forever(rollup.run, CLUSTER))
+        await stuck.reached.wait()
+        await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.wait([task], timeout=0.5)
+        ended = task.cancelled()
+        task.cancel()
+        return ended
+
+    assert scene.loop_run(stopped())
+
+
+class Quick:
+    """A store that answers at once, and always has 60 hours to close."""
+
+    async def peek(self, _: object) -> list[int]:
+        return []
+
+    async def read(self, _: object) -> list[object]:
+        return [None] * 60
+
+    async def write(self, _: object) -> None:
+        await asyncio.sleep(0)
+
+
+def test_closing_stops_wherever_it_is(loop_run: LoopRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def stopped_after(rounds: int) -> int | BaseException:
+        task = asyncio.create_task(Rollup(Quick(), CLUSTER, Moment(HOUR), 1.0).catch_up())  # type: ignore[arg-type]
+        for _ in range(rounds):
+            await asyncio.sleep(0)
+        task.cancel()
+        return (await asyncio.gather(task, return_exceptions=True))[0]
+
+    monkeypatch.setattr("stoker.controller.rollup._together", lambda closed: [closed])
+    found = [loop_run(stopped_after(rounds)) for rounds in range(1, 12)]
+    assert [type(each) for each in found] == [asyncio.CancelledError] * len(found)
 
 
 def test_hours_that_a_clock_closed_too_soon_are_closed_again_when_they_are_over(scene: Scene) -> None:

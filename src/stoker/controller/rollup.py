@@ -6,7 +6,7 @@ the same rows. Hours that passed while nobody was there are closed from what is 
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
@@ -66,15 +66,20 @@ class Rollup:
 
     async def _close(self, hours: Sequence[DueHour]) -> None:
         """While one part is written the next is read."""
-        writing: Awaitable[None] = asyncio.sleep(0)
+        writing: asyncio.Task[None] | None = None
         try:
             for first in range(0, len(hours), FOLDED):
                 some = hours[first : first + FOLDED]
                 closed = await self._store.read(lambda tx, h=some: self._closed(tx, h))
+                if writing is not None:
+                    await writing
+                writing = asyncio.create_task(self._write(closed))
+            if writing is not None:
                 await writing
-                writing = asyncio.ensure_future(self._write(closed))
-        finally:
-            await writing
+        except BaseException:
+            if writing is not None:  # whatever becomes of it, what was raised goes on: it may be that we are to stop
+                await asyncio.gather(writing, return_exceptions=True)
+            raise
 
     async def _write(self, closed: Sequence[_Closed]) -> None:
         """Oldest first; an hour is written whole or not at all."""
