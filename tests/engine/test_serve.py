@@ -5,6 +5,7 @@ import os
 import pty
 import signal
 import socket
+import sqlite3
 import ssl
 import subprocess
 import time
@@ -19,6 +20,7 @@ from tests.engine.live import STOKER, until
 from tests.engine.test_protocol import BODY, GET, HOST, LENGTH, LOGIN, PING, SLACK, TIMEOUT, WEBSOCKET, Wire, WireServer
 
 from stoker.server.protocol import ANSWER_GRACE_SECONDS, STREAM_GRACE_SECONDS
+from stoker.store.sqlite_file import FILE
 
 PATIENT = ("--request-timeout-seconds", "30")
 
@@ -44,6 +46,15 @@ def connected(server: WireServer, context: ssl.SSLContext) -> Iterator[Wire]:
     plain = socket.create_connection(("127.0.0.1", server.port))
     with Wire(server, connected=context.wrap_socket(plain, server_hostname="localhost")) as wire:
         yield wire
+
+
+def test_a_view_that_cannot_be_read_keeps_no_server_from_starting(tmp_path: Path) -> None:
+    with WireServer(tmp_path / "data") as server:
+        server.start().kill()
+        with contextlib.closing(sqlite3.connect(tmp_path / "data" / FILE)) as database, database:
+            database.execute("UPDATE live_view SET body = x'80' WHERE part = 'overview'")
+        server.start()
+        assert httpx.get(f"{server.address}/api/clusters/overview").json()["data"]["totalNodes"] == 1
 
 
 class TestStopping:
