@@ -29,6 +29,7 @@ from stoker.telemetry.idleness import published
 from stoker.telemetry.view import LiveView
 
 KEPT_SECONDS = 300
+NOT_YET = "It has not been read yet."
 PATIENCE = 0.8
 """How much of a period the source may take."""
 COALESCE_SECONDS = 1.0
@@ -64,7 +65,7 @@ class Sampler:
         self._idle = IdleWatch(store, cluster_id, clock, self._period_ms, idle_percent)
         self._turn = asyncio.Lock()
         self._asked: asyncio.Task[Readings] | None = None
-        self._state = SourceState(source.name, None, stale=True, message="It has not been read yet.")
+        self._state = SourceState(source.name, None, stale=True, message=NOT_YET, asked_at=clock.now())
         self._roster: tuple[bytes, int] = (b"", 0)
         self._published: Mapping[Part, bytes] = {}
         self._unused: Mapping[str, int] | None = None
@@ -144,7 +145,7 @@ class Sampler:
         if error is not None:
             log.error("the source %s of cluster %s failed", self._source.name, self._cluster_id, exc_info=error)
             return self._miss(f"The source {self._source.name} failed: {error}")
-        if self._state.stale and self._state.read_at is not None:
+        if self._state.stale and self._state.message != NOT_YET:
             log.info("the source %s of cluster %s answers again", self._source.name, self._cluster_id)
         return before.result()
 
@@ -176,9 +177,18 @@ class Sampler:
             raise
 
     async def _recall(self) -> None:
-        """Once, since when GPUs have been idle: as it was published last, else by the readings that were kept."""
-        before = await self._store.read(lambda tx: live_views.read(tx, self._cluster_id, Part.GPUS))
-        known, at = (published(live_views.decode_gpus(before.body)), before.at) if before else ([], 0)
+        """Once, what was published last: when the source was read, and since when GPUs have been idle; where that is
+        not known, it is found in the readings that were kept."""
+        cluster_id = self._cluster_id
+        overview, gpus = await self._store.read(
+            lambda tx: (
+                live_views.recall(tx, cluster_id, Part.OVERVIEW, live_views.decode_overview),
+                live_views.recall(tx, cluster_id, Part.GPUS, live_views.decode_gpus),
+            )
+        )
+        if overview is not None and self._state.read_at is None:
+            self._state = structs.replace(self._state, read_at=overview[0].source.read_at)
+        known, at = (published(gpus[0]), gpus[1]) if gpus else ([], 0)
         if not known:
             at = self._clock.now()
             known = await self._store.read(lambda tx: idle_past(tx, self._cluster_id, self._idle_up_to, at))

@@ -21,12 +21,14 @@ class Part(StrEnum):
 
 
 class SourceState(Struct, frozen=True):
-    """How the readings stand. `read_at` is when they were last read, None if never; `message` says what is wrong."""
+    """How the readings stand. `read_at` is when they were last read, None if never: then they are asked for since
+    `asked_at`. `message` says what is wrong."""
 
     name: str
     read_at: int | None
     stale: bool
     message: str = ""
+    asked_at: int | None = None
 
 
 class HotGpu(Struct, frozen=True, gc=False):

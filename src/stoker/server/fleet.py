@@ -9,8 +9,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from msgspec import DecodeError
-
 from stoker.cli.credentials import credentials_file
 from stoker.controller.cluster import ClusterController
 from stoker.controller.compaction import Compactor
@@ -213,15 +211,8 @@ async def working(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 
 def _seen(transaction: Transaction, cluster_id: str) -> bool:
-    """What was published by another version may not be readable; it is published anew."""
-    view = live_views.read(transaction, cluster_id, Part.OVERVIEW)
-    if view is None:
-        return False
-    try:
-        overview = live_views.decode_overview(view.body)
-    except DecodeError:
-        return False
-    return overview.nodes + overview.cpu_nodes > 0 and overview.source.read_at is not None
+    found = live_views.recall(transaction, cluster_id, Part.OVERVIEW, live_views.decode_overview)
+    return found is not None and found[0].nodes + found[0].cpu_nodes > 0 and found[0].source.read_at is not None
 
 
 def _first(group: BaseExceptionGroup) -> BaseException:

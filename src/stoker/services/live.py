@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from stoker.domain.identity import Cluster
 from stoker.domain.live import Consumer, Overview, Part, SourceState
@@ -27,7 +27,8 @@ NOTHING_YET = SourceState("", None, stale=False, message="Nothing has been publi
 
 
 class ClusterNow(Struct, frozen=True):
-    """`overview` is None before the controller of a cluster has published anything; `age_ms` is of its readings."""
+    """`overview` is None before the controller of a cluster has published anything; `age_ms` is of its readings, or for
+    how long there have been none."""
 
     cluster: Cluster
     overview: Overview | None
@@ -146,9 +147,9 @@ def _cluster_now(cluster: Cluster, overview: Overview | None, now: int, silent_m
         return ClusterNow(cluster, None, NOTHING_YET, None)
     source = overview.source
     if now - overview.at > silent_ms and not source.stale:
-        source = SourceState(source.name, source.read_at, stale=True, message="Its controller has gone silent.")
-    age = now - (overview.at if source.read_at is None else source.read_at)
-    return ClusterNow(cluster, overview, source, max(0, age))
+        source = structs.replace(source, stale=True, message="Its controller has gone silent.")
+    since = next(at for at in (source.read_at, source.asked_at, overview.at) if at is not None)
+    return ClusterNow(cluster, overview, source, max(0, now - since))
 
 
 MADE_OF: dict[Part, tuple[Callable[[bytes], Any], Callable[[list[tuple[Cluster, Any]]], Any]]] = {

@@ -1,7 +1,7 @@
 """What each cluster looks like now, part by part. A part has a version that grows whenever it is published."""
 
-from collections.abc import Mapping
-from typing import get_type_hints
+from collections.abc import Callable, Mapping
+from typing import TypeVar, get_type_hints
 
 import msgspec
 from msgspec import Struct
@@ -25,6 +25,8 @@ VALUES (:cluster_id, :part, 1, :at, :body)
 ON CONFLICT (cluster_id, part) DO UPDATE
 SET version = live_view.version + 1, at = excluded.at, body = excluded.body
 """
+
+T = TypeVar("T")
 
 encode = msgspec.msgpack.Encoder().encode
 decode_overview = msgspec.msgpack.Decoder(Overview).decode
@@ -69,6 +71,15 @@ def version(transaction: Transaction, cluster_id: str, part: Part) -> int:
 def versions(transaction: Transaction, part: Part) -> list[tuple[Cluster, int]]:
     """Every cluster by name, with the version of a part; 0 before it was ever published."""
     return [(Cluster(*row[:5]), row[5] or 0) for row in transaction.all(VERSIONS, {"part": part})]
+
+
+def recall(transaction: Transaction, cluster_id: str, part: Part, decode: Callable[[bytes], T]) -> tuple[T, int] | None:
+    """A part as it was published last, and when; None if another version wrote it in a way that cannot be read."""
+    view = read(transaction, cluster_id, part)
+    try:
+        return (decode(view.body), view.at) if view else None
+    except (msgspec.DecodeError, TypeError):
+        return None
 
 
 def read(transaction: Transaction, cluster_id: str, part: Part) -> View | None:

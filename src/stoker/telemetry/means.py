@@ -79,9 +79,6 @@ class Means:
         told = np.flatnonzero(self._totals[1].any(axis=(0, 1)))  # mostly a moment is told of every GPU, or of none
         sums, counts = self._totals[..., told]
         means = np.round(sums / np.maximum(counts, 1), DECIMALS)
-        if Metric.MEMORY_USED in self._metrics:
-            used = means[self._metrics.index(Metric.MEMORY_USED)]
-            np.minimum(used, 1.0, out=used)
         moments = (self._span.start + told * self._span.step).tolist()
         return {
             metric: [

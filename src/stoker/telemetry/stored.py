@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +18,11 @@ from stoker.telemetry import roster as rosters
 from stoker.telemetry.chunks import SCALES, STRIPE_GPUS
 from stoker.telemetry.means import Means
 from stoker.telemetry.roster import Roster
-from stoker.telemetry.unpacked import ColdError, Unpacked
+from stoker.telemetry.unpacked import ColdError, Steps, Unpacked
 
 KEPT_ROSTERS = 32
-NO_MOMENTS = np.zeros(0, np.int64)
+CHUNKS_AT_ONCE = 8
+"""So many are added up together: few steps for most workloads, and little memory for the largest."""
 SHORT = 20_000
 """Points that are made at once, without a thread, from what is unpacked already."""
 
@@ -74,16 +76,16 @@ class StoredSeries:
         if not len(held):
             return
         roster = self._roster(transaction, segment.roster_id)
-        ats, found = NO_MOMENTS, []
-        for first, places, rows in _together(means.rows_in(roster), held, segment.chunk_gpus):
-            if whole := self._unpacked.chunk(transaction, segment, first, warm=warm):
-                steps = whole.between(means.first_at, means.last_at)
-                ats = steps.ats  # all chunks of a segment have the same
-                found.append((places, rows, steps.of(metrics, rows - first)))
-        if found:
-            places, rows, numbers = (list(column) for column in zip(*found, strict=True))
+        found = (
+            (steps.ats, places, rows, _numbers(metrics, roster, rows, first, steps))
+            for first, places, rows in _together(means.rows_in(roster), held, segment.chunk_gpus)
+            if (whole := self._unpacked.chunk(transaction, segment, first, warm=warm)) is not None
+            for steps in [whole.between(means.first_at, means.last_at)]
+        )
+        while some := list(islice(found, CHUNKS_AT_ONCE)):
+            ats, places, rows, numbers = (list(column) for column in zip(*some, strict=True))
             units = _units(metrics, roster, np.concatenate(rows))
-            means.add(ats, np.concatenate(places), np.concatenate(numbers, axis=1), units)
+            means.add(ats[0], np.concatenate(places), np.concatenate(numbers, axis=1), units)  # at the same moments
 
     def _add_ticks(
         self,
@@ -100,7 +102,8 @@ class StoredSeries:
         held = means.held_between(ticks[0].at, ticks[-1].at + 1)
         for first, places, rows in _together(means.rows_in(roster), held, STRIPE_GPUS):
             if steps := self._unpacked.ticks(transaction, cluster_id, ticks[0].roster_id, first, ats, warm=warm):
-                means.add(steps.ats, places, steps.of(metrics, rows - first), _units(metrics, roster, rows))
+                numbers = _numbers(metrics, roster, rows, first, steps)
+                means.add(steps.ats, places, numbers, _units(metrics, roster, rows))
 
     def _roster(self, transaction: Transaction, roster_id: int) -> Roster:
         """A roster never changes, so it is read once."""
@@ -120,6 +123,18 @@ def _together(
     for each in np.unique(first).tolist():
         mine = places[first == each]
         yield each, mine, rows[mine]
+
+
+def _numbers(
+    metrics: Sequence[Metric], roster: Roster, rows: NDArray[np.intp], first: int, steps: Steps
+) -> NDArray[np.int32]:
+    """What the GPUs of these rows said; of memory no more than each has, before means are made of it."""
+    numbers = steps.of(metrics, rows - first)
+    if Metric.MEMORY_USED in metrics:
+        most = (roster.memory_bytes[rows] * SCALES[Metric.MEMORY_USED].steps).astype(np.int32)
+        used = numbers[metrics.index(Metric.MEMORY_USED)]
+        np.minimum(used, most[:, np.newaxis], out=used)
+    return numbers
 
 
 def _units(metrics: Sequence[Metric], roster: Roster, rows: NDArray[np.intp]) -> NDArray[np.float64]:

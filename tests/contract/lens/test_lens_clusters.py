@@ -213,6 +213,15 @@ def test_old_readings_are_marked_with_their_age_and_stay(lab: LensLab) -> None:
     assert all("X-Stoker-Stale" not in lab.get(path).headers for path in PATHS)
 
 
+def test_readings_that_never_came_are_as_old_as_the_wish_for_them(lab: LensLab) -> None:
+    source = SourceState("prometheus", None, stale=True, message="it does not answer", asked_at=lab.clock.now())
+    for seconds in (7, 20):
+        lab.clock.advance(seconds=seconds)
+        lab.publish(overview=lab.overview(nodes=7, source=source))
+        age = (lab.clock.now() - (source.asked_at or 0)) // 1000
+        assert lab.get("/api/clusters/overview").headers["X-Stoker-Stale"] == str(age)
+
+
 def test_a_controller_that_went_silent_makes_its_view_old(lab: LensLab) -> None:
     lab.publish(overview=lab.overview())
     lab.clock.advance(seconds=60)

@@ -136,11 +136,29 @@ def test_a_source_that_fails_is_shown_as_stale_and_its_last_word_stays(file: Sto
     play(file, loop_run, story)
 
 
+def test_after_a_start_a_dead_source_is_as_old_as_what_it_said_last(file: Store, loop_run: LoopRun) -> None:
+    last: list[int | None] = []
+
+    async def before(lab: Lab) -> None:
+        last.append((await lab.until(lambda now: not now.source.stale)).source.read_at)
+
+    async def after(lab: Lab) -> None:
+        lab.source.failing = True
+        stale = await lab.until(lambda now: now.source.message == "The source told is down.")
+        assert stale.source.read_at is not None
+        assert last[0] is not None
+        assert last[0] <= stale.source.read_at <= last[0] + PATIENCE_SECONDS * 1000
+
+    play(file, loop_run, before)
+    play(file, loop_run, after)
+
+
 def test_a_source_that_hangs_holds_up_nothing_and_is_never_asked_twice_at_once(file: Store, loop_run: LoopRun) -> None:
     async def story(lab: Lab) -> None:
         lab.source.hanging = True
         stale = await lab.until(lambda now: "has not answered" in now.source.message)
         assert stale.source.read_at is None
+        assert stale.source.asked_at is not None
         assert (stale.nodes, stale.measured_gpus, stale.power_watts) == (2, 0, None)
         asked = lab.source.asked
         while lab.source.asked < asked + 3:

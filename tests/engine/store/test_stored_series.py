@@ -13,8 +13,9 @@ from stoker.domain.series import Holding, Range
 from stoker.store import clusters, samples
 from stoker.store.base import Store
 from stoker.telemetry import roster
-from stoker.telemetry.chunks import encode_hour, encode_tick
-from stoker.telemetry.stored import StoredSeries
+from stoker.telemetry.chunks import CHUNK_GPUS, encode_hour, encode_tick
+from stoker.telemetry.means import Means
+from stoker.telemetry.stored import CHUNKS_AT_ONCE, StoredSeries
 from stoker.telemetry.unpacked import LITTLE, ColdError, Unpacked
 
 HOUR = 3_600_000
@@ -85,6 +86,39 @@ def test_nothing_held_and_nothing_kept_is_no_line(store: Store, loop_run: LoopRu
     assert loop_run(series.gpus("c", held, [Metric.POWER], span)) == {Metric.POWER: []}
     add_hour(store, loop_run, add_roster(store, loop_run, fleet(1)), 8, [0])
     assert loop_run(series.gpus("c", [Holding("gone", 0, 0, None)], [Metric.POWER], span)) == {Metric.POWER: []}
+
+
+def test_a_workload_of_many_gpus_is_added_up_in_parts(
+    store: Store, loop_run: LoopRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpus, most = 400 * 8, CHUNKS_AT_ONCE * CHUNK_GPUS
+    add_hour(store, loop_run, add_roster(store, loop_run, fleet(400)), gpus, [0, 15_000])
+    sizes: list[int] = []
+    add = Means.add
+
+    def spy(means: Means, ats: np.ndarray, places: np.ndarray, numbers: np.ndarray, units: np.ndarray) -> None:
+        sizes.append(numbers.shape[1])
+        add(means, ats, places, numbers, units)
+
+    monkeypatch.setattr(Means, "add", spy)
+    held = [Holding(f"n{place // 8:03}", place % 8, 0, None) for place in range(gpus)]
+    lines = loop_run(StoredSeries(store).gpus("c", held, [Metric.POWER], Range(0, HOUR, HOUR)))[Metric.POWER]
+    assert [line.points for line in lines] == [[(float(gpu), 0), (float(gpu), HOUR)] for gpu in range(gpus)]
+    assert sizes == [most, most, most, gpus - 3 * most]
+
+
+def test_more_memory_than_a_gpu_has_counts_as_all_of_it(store: Store, loop_run: LoopRun) -> None:
+    number = add_roster(store, loop_run, fleet(1))
+    used = np.repeat([[160.0 * GIB, 0.0, 40.0 * GIB]], 8, axis=0)
+    hour = encode_hour(np.array([15_000, 30_000, 45_000]), {Metric.MEMORY_USED: used})
+    loop_run(store.write(lambda tx: samples.add_chunks(tx, "c", 0, number, hour, 0)))
+    for tick in range(3):
+        said = encode_tick({Metric.MEMORY_USED: used[:, tick]})
+        at = HOUR + 15_000 * (tick + 1)
+        loop_run(store.write(lambda tx, at=at, said=said: samples.add_tick(tx, "c", at, number, said)))
+    span = Range(60_000, HOUR + 60_000, HOUR)
+    lines = loop_run(StoredSeries(store).gpus("c", [Holding("n000", 0, 0, None)], [Metric.MEMORY_USED], span))
+    assert [line.points for line in lines[Metric.MEMORY_USED]] == [[(0.5, 60_000), (0.5, HOUR + 60_000)]]
 
 
 def test_what_was_read_once_is_read_again_with_what_came_since(store: Store, loop_run: LoopRun) -> None:
