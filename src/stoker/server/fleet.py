@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -74,24 +74,26 @@ class Fleet:
         """The engines open and their controllers at work; pods go on when it ends."""
         settings = self._settings
         holder = f"{socket.gethostname()}:{data_dir.resolve()}" if settings.database else THIS_DATA_DIR
+        at_hand: dict[str, bool] = {}
         async with contextlib.AsyncExitStack() as stack:
             for cluster, opened, source in await self._opened(data_dir):
                 stack.push_async_callback(opened.close)
                 stack.push_async_callback(source.close)
                 self._engines[cluster.id] = opened
+                at_hand[cluster.id] = source is opened
                 lease = Lease(self._store, cluster.id, holder, self._clock, takeover=settings.local_takeover)
                 await stack.enter_async_context(working(self._drive(lease, opened, source, cluster.id)))
             await stack.enter_async_context(working(self._tell(holder)))
-            await self._first_look()
+            await self._first_look(at_hand)
             yield
 
-    async def _first_look(self) -> None:
-        """Until each cluster is seen, so that who asks at once is not told of nothing; what does not answer is not
-        waited for for long."""
+    async def _first_look(self, at_hand: Mapping[str, bool]) -> None:
+        """Until each cluster is seen, so that who asks at once is not told of nothing. Readings are waited for only
+        where they are at hand: no other source may hold up a start."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FIRST_LOOK_SECONDS):
-                for cluster_id in self._engines:
-                    while not await self._store.peek(lambda tx, c=cluster_id: _seen(tx, c)):
+                for cluster_id, read in at_hand.items():
+                    while not await self._store.peek(lambda tx, c=cluster_id, r=read: _seen(tx, c, read=r)):
                         await asyncio.sleep(LOOK_SECONDS)
 
     async def _opened(self, data_dir: Path) -> list[tuple[Cluster, Engine, Source]]:
@@ -210,9 +212,12 @@ async def working(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
             await task
 
 
-def _seen(transaction: Transaction, cluster_id: str) -> bool:
+def _seen(transaction: Transaction, cluster_id: str, *, read: bool) -> bool:
+    """Whether its nodes are shown, and what was read of them if that is wanted."""
     found = live_views.recall(transaction, cluster_id, Part.OVERVIEW, live_views.decode_overview)
-    return found is not None and found[0].nodes + found[0].cpu_nodes > 0 and found[0].source.read_at is not None
+    if found is None or not found[0].nodes + found[0].cpu_nodes:
+        return False
+    return found[0].source.read_at is not None or not read
 
 
 def _first(group: BaseExceptionGroup) -> BaseException:
