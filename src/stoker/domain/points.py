@@ -37,6 +37,9 @@ class Points(Struct, frozen=True):
 
     def parts(self, size: int) -> Iterator["Points"]:
         """So many points at a time, each part with the names that it needs."""
+        if 0 < len(self) <= size:
+            yield self
+            return
         for first in range(0, len(self), size):
             part = _taken(self, slice(first, first + size))
             used, metric = np.unique(part.metric, return_inverse=True)

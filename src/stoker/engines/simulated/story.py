@@ -81,9 +81,11 @@ class Subject(Struct, frozen=True):
 def story(seed: int, subject: Subject) -> Story:
     asked = subject.annotations
     rolled = dice(seed, "story", subject.uid, subject.attempt, subject.revision)
-    key = rolled.getrandbits(64)
-    first = dice(seed, "story", subject.uid, 1, subject.revision)
-    work = first.getrandbits(64)
+    key = work = rolled.getrandbits(64)
+    first = rolled
+    if subject.attempt > 1:
+        first = dice(seed, "story", subject.uid, 1, subject.revision)
+        work = first.getrandbits(64)
     doing = _word(Doing, asked.get(LOAD, "")) or _usual(subject)
     framework = _word(Framework, asked.get(FRAMEWORK, subject.framework)) or _framework(doing, first)
     start = _number(asked.get(START_SECONDS, ""), LONGEST_SECONDS)

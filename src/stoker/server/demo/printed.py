@@ -9,7 +9,7 @@ from stoker.server.demo.lives import Job
 from stoker.store.log_chunks import Chunk
 
 KEPT_MS = 24 * 3_600_000
-LINES = 120
+LINES = 100
 
 
 def chunks(job: Job, machines: Machines, now: int) -> list[Chunk]:
