@@ -18,7 +18,7 @@ import pytest
 from msgspec import Struct
 from tests.engine.live import LiveServer, new_workload, until
 from websockets.exceptions import ConnectionClosed, InvalidStatus
-from websockets.sync.client import connect
+from websockets.sync.client import ClientConnection, connect
 
 from stoker.server.protocol import LINGER_SECONDS
 
@@ -558,39 +558,42 @@ class TestStrangeRequests:
             assert wire.is_closed()
 
 
+@contextlib.contextmanager
+def running(server: WireServer) -> Iterator[str]:
+    """A workload that runs meanwhile."""
+    client = server.client()
+    name = client.create("sleep 60", name="sleeper")
+    client.until(name, lambda found: found["phase"] == "Running")
+    try:
+        yield name
+    finally:
+        client.send("DELETE", f"/api/custom/workloads/{name}")
+        client.close()
+
+
+def terminal_of(server: WireServer, name: str, query: str) -> ClientConnection:
+    path = f"/api/stoker/v1/workloads/{name}/exec?{query}&tty=false"
+    signed = {"Authorization": f"Bearer {server.key.decode()}"}
+    return connect(f"ws://localhost:{server.port}{path}", additional_headers=signed)
+
+
 class TestWebSockets:
     def test_a_terminal_is_opened(self, server: WireServer) -> None:
-        client = server.client()
-        name = client.create("sleep 60", name="sleeper")
-        client.until(name, lambda found: found["phase"] == "Running")
-        path = f"/api/stoker/v1/workloads/{name}/exec?command=echo&command=hello&tty=false"
-        with connect(
-            f"ws://localhost:{server.port}{path}", additional_headers={"Authorization": f"Bearer {server.key.decode()}"}
-        ) as terminal:
+        with running(server) as name, terminal_of(server, name, "command=echo&command=hello") as terminal:
             assert terminal.response is not None
             assert len(terminal.response.headers["x-trace-id"]) == 32
             time.sleep(TIMEOUT + 0.2)  # a socket is no request: it may be open as long as it likes
             assert list(terminal) == [b"hello\n", '{"exit":0}']
         line = f"WEBSOCKET /api/stoker/v1/workloads/{name}/exec 101"
         assert until(server.complaints, lambda text: line in text, 5).count(line) == 1
-        client.send("DELETE", f"/api/custom/workloads/{name}")
-        client.close()
 
     def test_text_that_is_none_closes_the_terminal_and_is_not_our_failure(self, server: WireServer) -> None:
-        client = server.client()
-        name = client.create("sleep 60", name="listener")
-        client.until(name, lambda found: found["phase"] == "Running")
-        path = f"/api/stoker/v1/workloads/{name}/exec?command=cat&tty=false"
-        with connect(
-            f"ws://localhost:{server.port}{path}", additional_headers={"Authorization": f"Bearer {server.key.decode()}"}
-        ) as terminal:
+        with running(server) as name, terminal_of(server, name, "command=cat") as terminal:
             terminal.send(b"\xff", text=True)
             with pytest.raises(ConnectionClosed) as closed:
                 terminal.recv(timeout=10)
         assert closed.value.rcvd is not None
         assert closed.value.rcvd.code == 1007
-        client.send("DELETE", f"/api/custom/workloads/{name}")
-        client.close()
         assert "Traceback" not in server.complaints()
 
     def test_where_there_is_none_is_a_404(self, server: WireServer) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
+from stoker.controller.behind import Behind
 from stoker.controller.fleet import Fleet
 from stoker.domain.clock import HOUR_MS, Clock, rfc3339
 from stoker.store import gpu_spans, usage, usage_facts, workspaces
@@ -66,20 +67,11 @@ class Rollup:
 
     async def _close(self, hours: Sequence[DueHour]) -> None:
         """While one part is written the next is read."""
-        writing: asyncio.Task[None] | None = None
-        try:
+        async with Behind() as behind:
             for first in range(0, len(hours), FOLDED):
                 some = hours[first : first + FOLDED]
                 closed = await self._store.read(lambda tx, h=some: self._closed(tx, h))
-                if writing is not None:
-                    await writing
-                writing = asyncio.create_task(self._write(closed))
-            if writing is not None:
-                await writing
-        except BaseException:
-            if writing is not None:  # whatever becomes of it, what was raised goes on: it may be that we are to stop
-                await asyncio.gather(writing, return_exceptions=True)
-            raise
+                await behind.give(self._write(closed))
 
     async def _write(self, closed: Sequence[_Closed]) -> None:
         """Oldest first; an hour is written whole or not at all."""

@@ -32,7 +32,6 @@ class Scale(Struct, frozen=True):
 
     steps: float
     whole: np.dtype
-    real: np.dtype
 
     @property
     def missing(self) -> int:
@@ -40,10 +39,10 @@ class Scale(Struct, frozen=True):
 
 
 SCALES = {
-    Metric.UTILIZATION: Scale(10_000, np.dtype(np.int16), np.dtype(np.float32)),
-    Metric.MEMORY_USED: Scale(1 / MIB, np.dtype(np.int32), np.dtype(np.float64)),
-    Metric.POWER: Scale(10, np.dtype(np.int32), np.dtype(np.float32)),
-    Metric.TEMPERATURE: Scale(10, np.dtype(np.int16), np.dtype(np.float32)),
+    Metric.UTILIZATION: Scale(10_000, np.dtype(np.int16)),
+    Metric.MEMORY_USED: Scale(1 / MIB, np.dtype(np.int32)),
+    Metric.POWER: Scale(10, np.dtype(np.int32)),
+    Metric.TEMPERATURE: Scale(10, np.dtype(np.int16)),
 }
 
 
@@ -100,13 +99,6 @@ def to_whole(metric: Metric, values: NDArray[np.floating]) -> NDArray[np.signedi
     np.clip(steps, limits.min + 1, limits.max, out=steps)
     np.copyto(steps, limits.min, where=np.isnan(steps))
     return steps.astype(scale.whole)
-
-
-def to_real(metric: Metric, steps: NDArray[np.signedinteger]) -> NDArray[np.floating]:
-    scale = SCALES[metric]
-    values = np.divide(steps, scale.steps, dtype=np.float64).astype(scale.real, copy=False)
-    np.copyto(values, np.nan, where=steps == scale.missing)
-    return values
 
 
 def pack(steps: Mapping[Metric, NDArray[np.signedinteger]]) -> bytes:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from tests.conftest import LoopRun
 from tests.engine.sampling.conftest import CLUSTER, Told, gpu_node
+from tests.readings import to_real
 
 from stoker.controller.news import News
 from stoker.controller.sampler import Sampler
@@ -17,7 +18,7 @@ from stoker.domain.readings import PodUse
 from stoker.store import live_views, nodes, pod_samples, samples
 from stoker.store.base import Store
 from stoker.telemetry import roster
-from stoker.telemetry.chunks import to_real, unpack
+from stoker.telemetry.chunks import unpack
 
 PERIOD_SECONDS = 0.1
 PATIENCE_SECONDS = 20

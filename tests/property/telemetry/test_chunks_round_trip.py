@@ -4,6 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from tests.readings import to_real
 
 from stoker.domain.readings import Metric
 from stoker.telemetry.chunks import (
@@ -15,7 +16,6 @@ from stoker.telemetry.chunks import (
     encode_times,
     join_ticks,
     pack,
-    to_real,
     to_whole,
     unpack,
     unpack_ticks,

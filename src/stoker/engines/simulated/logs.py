@@ -7,7 +7,9 @@ number. As with a real log that is rotated, only the last ones can still be read
 import math
 from datetime import UTC, datetime
 
+import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from stoker.domain.reach import LogLine
 from stoker.engines.simulated.devices import A100, GpuModel
@@ -57,7 +59,7 @@ class PodLog:
         self.training = Training(pod.story, pod.attempt.gpus * pod.attempt.replicas, model.tflops)
         lines = beginning(pod, self.training, model)
         first = max(pod.load.warm, len(lines) * BEGINNING_SECONDS)
-        self.outline = Outline(lines, first, self._every(), pod.load.idle_after)
+        self._outline = Outline(lines, first, self._every(), pod.load.idle_after)
 
     def length(self, now: int) -> int:
         """How many lines it has printed."""
@@ -67,6 +69,11 @@ class PodLog:
     def reports(self, now: int) -> int:
         """How many of them came after its beginning, and are not its last words."""
         return self._said_by(now)[1]
+
+    def reported_at(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """When the reports of these numbers, from 0, came."""
+        seconds = self._outline.first + numbers * self._outline.every
+        return self._pod.place.begins_at + np.rint(seconds * 1000 / self._pod.speed).astype(np.int64)
 
     def read(self, position: int, limit: int, now: int) -> list[LogLine]:
         """Up to `limit` lines from a position on that were printed by now."""
@@ -82,11 +89,11 @@ class PodLog:
         if end is not None and end.at <= now:
             return None
         elapsed = pod.elapsed_seconds(now)
-        begun, after = self.outline.said_by(elapsed)
-        if begun < len(self.outline.beginning):
-            seconds = len(self.outline.beginning) * BEGINNING_SECONDS
+        begun, after = self._outline.said_by(elapsed)
+        if begun < len(self._outline.beginning):
+            seconds = len(self._outline.beginning) * BEGINNING_SECONDS
         else:
-            seconds = self.outline.next_after(after)
+            seconds = self._outline.next_after(after)
             if seconds is None:
                 return end.at if end is not None else None
         at = max(now + 1, self._at(seconds))
@@ -99,15 +106,15 @@ class PodLog:
             return 0, 0, [], now
         over = end is not None and end.at <= now
         until = end.at if over and end else now
-        begun, after = self.outline.said_by(pod.elapsed_seconds(until))
+        begun, after = self._outline.said_by(pod.elapsed_seconds(until))
         return begun, after, ending(pod, end) if over and end else [], until
 
     def _line(self, number: int, begun: int, after: int, last: list[str], until: int) -> LogLine:
         if number < begun:
-            return LogLine(self._at(number * BEGINNING_SECONDS), self.outline.beginning[number], number + 1)
+            return LogLine(self._at(number * BEGINNING_SECONDS), self._outline.beginning[number], number + 1)
         if number < begun + after:
             place = number - begun
-            at = self._at(self.outline.first + place * self.outline.every)
+            at = self._at(self._outline.first + place * self._outline.every)
             return LogLine(at, report(self._pod, self.training, self.model, place, clock_time(at)), number + 1)
         return LogLine(until, last[number - begun - after], number + 1)
 

@@ -7,12 +7,13 @@ the same rows, so a fill that was cut short is taken up where it was.
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import islice
 
 from msgspec import Struct, structs
 
+from stoker.controller.behind import Behind
 from stoker.domain.clock import DAY_MS, HOUR_MS, Clock
 from stoker.engines.simulated import SimulatedEngine
 from stoker.engines.simulated.readings import Held
@@ -129,17 +130,15 @@ class Fill:
         machines, end = self._engine.machines, stretch.end
         todo = iter(jobs[stretch.lives :])
         written = stretch.lives
-        writing: Awaitable[None] = asyncio.sleep(0)
-        while some := list(islice(todo, LIVES_AT_ONCE)):
-            written += len(some)
-            lives = [life_of(job, machines, end) for job in some]
-            said = [batch for job in some for batch in training.batches(job, machines, end)]
-            kept = [chunk for job in some for chunk in printed.chunks(job, machines, end)]
-            await writing  # what comes next is made while this is written
-            change = partial(_write_lives, lives=lives, said=said, kept=kept, written=written, told_since=end - TOLD_MS)
-            writing = asyncio.ensure_future(self._store.write(change))
-            await asyncio.sleep(0)
-        await writing
+        async with Behind() as behind:
+            while some := list(islice(todo, LIVES_AT_ONCE)):
+                written += len(some)
+                lives = [life_of(job, machines, end) for job in some]
+                said = [batch for job in some for batch in training.batches(job, machines, end)]
+                kept = [chunk for job in some for chunk in printed.chunks(job, machines, end)]
+                made = partial(_write_lives, lives=lives, said=said, kept=kept, written=written)
+                await behind.give(self._store.write(partial(made, told_since=end - TOLD_MS)))
+                await asyncio.sleep(0)
         log.info("demo: %d workloads are written", written)
 
     async def _write_readings(self, held: Sequence[Held], stretch: Stretch) -> None:
@@ -151,14 +150,12 @@ class Fill:
         )
         open_hour = now // HOUR_MS * HOUR_MS
         made = readings.hours(engine.sensors, engine.machines, roster, held, stretch.read_until, stretch.end, open_hour)
-        writing: Awaitable[None] = asyncio.sleep(0)
-        while some := await asyncio.to_thread(lambda: list(islice(made, HOURS_AT_ONCE))):
-            await writing
-            change = partial(_write_hours, cluster_id=self._cluster_id, roster_id=number, hours=some, now=now)
-            writing = asyncio.ensure_future(self._store.write(change))
-            part = (some[-1].until - stretch.start) / max(1, stretch.end - stretch.start)
-            log.info("demo: %.0f %% of the readings", 100 * part)
-        await writing
+        async with Behind() as behind:
+            while some := await asyncio.to_thread(lambda: list(islice(made, HOURS_AT_ONCE))):
+                change = partial(_write_hours, cluster_id=self._cluster_id, roster_id=number, hours=some, now=now)
+                await behind.give(self._store.write(change))
+                part = (some[-1].until - stretch.start) / max(1, stretch.end - stretch.start)
+                log.info("demo: %.0f %% of the readings", 100 * part)
 
     async def _write_snapshots(self, stretch: Stretch) -> None:
         """Of the last day, as far back as people ask when they say nothing else."""

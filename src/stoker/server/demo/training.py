@@ -68,13 +68,11 @@ def points(pod: Pod, log: PodLog, numbers: NDArray[np.int64]) -> Points:
             }
         case _:
             shown |= {"epoch": np.round(said.epoch, 2), "learning_rate": said.learning_rate}
-    seconds = log.outline.first + numbers * log.outline.every
-    at = pod.place.begins_at + np.rint(seconds * 1000 / pod.speed).astype(np.int64)
     many = len(shown)
     return Points(
         tuple(shown),
         np.tile(np.arange(many), len(numbers)),
-        np.repeat(at, many),
+        np.repeat(log.reported_at(numbers), many),
         np.repeat(said.step, many),
         np.stack(list(shown.values()), axis=1).ravel(),
     )
