@@ -1,12 +1,12 @@
-"""Places where a process can be made to die, so that a test can prove what a crash there leaves behind."""
+"""Failpoints: named places where a test can make the process die, to prove what a crash there leaves behind."""
 
 import os
 import signal
 
-VARIABLE = "STOKER_FAILPOINT"
+FAILPOINT_VARIABLE = "STOKER_FAILPOINT"
 
 
 def failpoint(name: str) -> None:
-    """Die here, as by a power cut, if the environment names this place."""
-    if os.environ.get(VARIABLE) == name:
+    """Exit at once, as after a power cut, if the environment names this failpoint."""
+    if os.environ.get(FAILPOINT_VARIABLE) == name:
         os.kill(os.getpid(), signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""One thing is done while the next is made ready."""
+"""Runs one piece of work in the background while the caller prepares the next."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -6,33 +6,33 @@ from types import TracebackType
 from typing import Any, Self
 
 
-class Behind:
-    """Work that goes on behind us, one piece at a time. What goes wrong with it is raised when the next is given, or at
-    the end; if something else is raised first, that goes on once the work is over."""
+class PipelinedWriter:
+    """Runs work in the background, one piece at a time. An error of the work is raised by the next `submit` or at exit;
+    if the block itself fails, its own error is raised after the work has ended."""
 
     def __init__(self) -> None:
-        self._work: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def give(self, work: Coroutine[Any, Any, None]) -> None:
-        """Begin with this as soon as the last is done."""
+    async def submit(self, work: Coroutine[Any, Any, None]) -> None:
+        """Wait until the previous work is done, then start this."""
         try:
-            await self._done()
+            await self._wait()
         except BaseException:
             work.close()
             raise
-        self._work = asyncio.create_task(work)
+        self._task = asyncio.create_task(work)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is None:
-            await self._done()
-        elif self._work is not None:
-            await asyncio.gather(self._work, return_exceptions=True)
+            await self._wait()
+        elif self._task is not None:
+            await asyncio.gather(self._task, return_exceptions=True)
 
-    async def _done(self) -> None:
-        if self._work is not None:
-            await self._work
+    async def _wait(self) -> None:
+        if self._task is not None:
+            await self._task
