@@ -1,4 +1,4 @@
-"""What Stoker talks about, and the rules it follows: frozen structs and pure functions.
+"""The domain model: frozen structs and pure functions.
 
-Nothing here reads a file, a clock, a socket or another room.
+Nothing here reads files, clocks or sockets, or imports another package of Stoker.
 """

@@ -1,35 +1,35 @@
-"""What one check found."""
+"""The findings of a check: what was found, and what to do about it."""
 
 from enum import StrEnum
 
 from msgspec import Struct
 
 
-class Verdict(StrEnum):
+class CheckStatus(StrEnum):
     OK = "ok"
     WARNING = "warning"
     BROKEN = "broken"
 
 
-SIGNS = {Verdict.OK: "✓", Verdict.WARNING: "!", Verdict.BROKEN: "✗"}
+STATUS_SIGNS = {CheckStatus.OK: "✓", CheckStatus.WARNING: "!", CheckStatus.BROKEN: "✗"}
 
 
 class Finding(Struct, frozen=True):
-    """`advice` is what to do about it."""
+    """`advice` is how to fix the problem."""
 
     name: str
-    verdict: Verdict
+    verdict: CheckStatus
     message: str
     advice: str = ""
 
 
 def ok(name: str, message: str) -> Finding:
-    return Finding(name, Verdict.OK, message)
+    return Finding(name, CheckStatus.OK, message)
 
 
 def warning(name: str, message: str, advice: str) -> Finding:
-    return Finding(name, Verdict.WARNING, message, advice)
+    return Finding(name, CheckStatus.WARNING, message, advice)
 
 
 def broken(name: str, message: str, advice: str) -> Finding:
-    return Finding(name, Verdict.BROKEN, message, advice)
+    return Finding(name, CheckStatus.BROKEN, message, advice)

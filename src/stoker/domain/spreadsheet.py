@@ -1,10 +1,11 @@
-"""Text of others on its way to a spreadsheet: it may be read, it may not be computed."""
+"""Protects exported text from being evaluated as a formula by spreadsheet programs."""
 
 import re
 
-_FORMULA = re.compile(r"[=+\-@\t\r]")
+_FORMULA_PREFIX = re.compile("[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
+"""The last four are the full-width forms of = + - @."""
 
 
-def defused(text: str) -> str:
-    """A spreadsheet computes what begins with = + - or @, so that gets a ' before it."""
-    return f"'{text}" if _FORMULA.match(text) else text
+def escape_formula(text: str) -> str:
+    """Prefix text that a spreadsheet would evaluate with an apostrophe."""
+    return f"'{text}" if _FORMULA_PREFIX.match(text) else text

@@ -1,10 +1,12 @@
-"""Who there is: users, applications, departments, workspaces, clusters, and what proves who one is."""
+"""Users, applications, departments, workspaces, clusters, and the credentials of users."""
 
 from enum import StrEnum
 
 from msgspec import Struct
 
-from stoker.domain.idleness import IdlePolicy
+from stoker.domain.cluster.capabilities import Capabilities
+from stoker.domain.cluster.policy import ClusterPolicy, policy_from_config
+from stoker.domain.workload.idle import IdlePolicy
 
 
 class UserKind(StrEnum):
@@ -13,14 +15,14 @@ class UserKind(StrEnum):
 
 
 class UserRole(StrEnum):
-    """What a user is to the whole installation."""
+    """The role of a user in the whole installation."""
 
     ADMIN = "admin"
     USER = "user"
 
 
 class MemberRole(StrEnum):
-    """What a user is in one workspace, from least to most."""
+    """The role of a user in one workspace, from least to most permissive."""
 
     VIEWER = "viewer"
     MEMBER = "member"
@@ -28,14 +30,14 @@ class MemberRole(StrEnum):
 
     @property
     def rank(self) -> int:
-        return _RANKS[self]
+        return _RANK_BY_ROLE[self]
 
 
-_RANKS = {MemberRole.VIEWER: 1, MemberRole.MEMBER: 2, MemberRole.MANAGER: 3}
+_RANK_BY_ROLE = {MemberRole.VIEWER: 1, MemberRole.MEMBER: 2, MemberRole.MANAGER: 3}
 
 
 class Scope(StrEnum):
-    """What a credential may be limited to. No scopes at all means no limit."""
+    """What a credential may be limited to. A credential without scopes is not limited."""
 
     READ = "read"
     WORKLOADS = "workloads"
@@ -48,7 +50,7 @@ class QueuePolicy(StrEnum):
 
 
 class User(Struct, frozen=True):
-    """A person, or an application that acts like one."""
+    """A person, or the user that an application acts as."""
 
     id: str
     name: str
@@ -73,27 +75,37 @@ class Department(Struct, frozen=True):
     version: int
 
 
-SIMULATED = "simulated"
-"""The engine of a fleet that does not exist."""
-
-
 class Cluster(Struct, frozen=True):
-    """A place where workloads run: this machine, a Kubernetes cluster, a simulated fleet."""
+    """Nodes that one engine runs workloads on: this machine, a Docker host, a simulated fleet.
+
+    `config` is the JSON of the engine's settings. It has no secrets: the credential is stored apart from it.
+    """
 
     id: str
     name: str
     engine: str
     description: str
     created_at: int
+    updated_at: int = 0
+    version: int = 1
+    config: str = "{}"
+    capabilities: Capabilities = Capabilities()
+    unreachable_since: int | None = None
+    """Since when the engine cannot be reached; None if it can."""
+    unreachable_message: str = ""
+    has_credential: bool = False
 
     @property
-    def simulated(self) -> bool:
-        """Whether nothing of it is real."""
-        return self.engine == SIMULATED
+    def is_simulated(self) -> bool:
+        return self.capabilities.simulated
+
+    @property
+    def policy(self) -> ClusterPolicy:
+        return policy_from_config(self.config)
 
 
 class Quota(Struct, frozen=True):
-    """What a workspace is owed; None is no limit."""
+    """The resources a workspace is entitled to; None means no limit."""
 
     gpu_milli: int | None = None
     cpu_milli: int | None = None
@@ -101,7 +113,7 @@ class Quota(Struct, frozen=True):
 
 
 class Workspace(Struct, frozen=True):
-    """A team's project: where it runs, how much it is owed, and how its queue is served."""
+    """A team's project: its cluster, quota and scheduling policy."""
 
     id: int
     name: str
@@ -119,7 +131,7 @@ class Workspace(Struct, frozen=True):
     version: int
     idle: IdlePolicy = IdlePolicy()
     guaranteed_seconds: int = 0
-    """How long a preemptible workload keeps its place before it may be preempted; 0 is no guarantee."""
+    """Guaranteed runtime of preemptible workloads; 0 means none."""
 
 
 class Membership(Struct, frozen=True):
@@ -131,7 +143,7 @@ class Membership(Struct, frozen=True):
 
 
 class ApiKey(Struct, frozen=True):
-    """An API key as it can be shown; the secret itself is known only to its holder."""
+    """An API key without its secret, which only its owner knows."""
 
     id: str
     user_id: str
@@ -147,7 +159,7 @@ class ApiKey(Struct, frozen=True):
 
 
 class Application(Struct, frozen=True):
-    """A program that signs in by client id and secret and acts as a user of its own."""
+    """A program that authenticates with a client ID and secret and acts as its own user."""
 
     client_id: str
     user_id: str
@@ -160,7 +172,7 @@ class Application(Struct, frozen=True):
 
 
 class Session(Struct, frozen=True):
-    """One log-in of one person, in a browser or a terminal."""
+    """One log-in of one person in a browser or a terminal."""
 
     id: str
     user_id: str
@@ -170,7 +182,7 @@ class Session(Struct, frozen=True):
 
 
 class AuditRecord(Struct, frozen=True):
-    """Who did what, from where, and how it ended."""
+    """Who did what, from which address, with which result."""
 
     id: str
     at: int

@@ -1,15 +1,22 @@
-"""May A do X on Y, and which rule says so. Everything that is allowed anywhere is allowed here."""
+"""Who may do what to which object, with the reason for each decision.
 
+A credential limited by scopes, networks or an expiry never creates or changes anything less limited than itself:
+new API keys inherit the limits (`inherit_key_limits`), and actions that grant unlimited access are refused.
+"""
+
+import ipaddress
 from collections.abc import Mapping
-from enum import StrEnum
 
 from msgspec import Struct
 
-from stoker.domain.identity import MemberRole, Scope, UserKind
+from stoker.domain.access.identity import MemberRole, Scope, UserKind
+from stoker.domain.access.permission_rules import RULES, AccessLevel, Action
+from stoker.domain.clock import format_rfc3339
+from stoker.domain.errors import ErrorCode, StokerError
 
 
 class Actor(Struct, frozen=True):
-    """Who is calling, through which credential, and from where."""
+    """The authenticated caller, its credential and its address."""
 
     user_id: str
     name: str
@@ -20,209 +27,150 @@ class Actor(Struct, frozen=True):
     scopes: frozenset[Scope] = frozenset()
     cidrs: tuple[str, ...] = ()
     expires_at: int | None = None
-    """When the API key that is used ends, if one is and it does."""
+    """Expiry of the API key in use, if it has one."""
     credential: str = ""
     session_id: str = ""
     pod_uid: str = ""
-    """Set for the credential of a pod, which is for one thing only."""
+    """Set for the credential of a pod, which may only report training metrics."""
     address: str = ""
     trace_id: str = ""
 
+    @property
+    def visible_workspaces(self) -> tuple[int, ...] | None:
+        """The ids of the workspaces whose workloads the caller may see; None means all."""
+        return None if self.admin else tuple(sorted(self.memberships))
 
-class Who(StrEnum):
-    """The least that an action asks of its caller."""
-
-    ANYONE = "anyone"
-    MONITOR = "monitor"
-    SIGNED_IN = "signed in"
-    VIEWER = "workspace viewer"
-    MEMBER = "workspace member"
-    MANAGER = "workspace manager"
-    KEEPER = "owner inside the workspace"
-    OWNER = "owner"
-    ADMIN = "admin"
-
-
-class Rule(Struct, frozen=True):
-    who: Who
-    scopes: frozenset[Scope]
+    def can_see(self, workspace_id: int | None) -> bool:
+        """Whether the caller may see a workspace and what is in it; only admins see what is in none."""
+        return self.admin or workspace_id in self.memberships
 
 
 class Target(Struct, frozen=True):
-    """What an action is done to: something inside a workspace, or something a user owns."""
+    """The object of an action: its workspace, its owner, or both."""
 
     workspace_id: int | None = None
     owner_id: str | None = None
 
 
-NOTHING = Target()
+NO_TARGET = Target()
 
-_READ = frozenset({Scope.READ, Scope.WORKLOADS, Scope.MANAGE})
-_LOOK = frozenset({Scope.READ, Scope.MANAGE})
-_MANAGE = frozenset({Scope.MANAGE})
-_WORKLOADS = frozenset({Scope.WORKLOADS})
-_UNLIMITED: frozenset[Scope] = frozenset()
-
-
-class Action(StrEnum):
-    """Everything that can be done, as the audit log writes it."""
-
-    LOOK_AROUND = "look-around"
-    LOG_IN = "session.create"
-    LOG_OUT = "session.delete"
-    TOKEN_ISSUE = "token.issue"
-    MONITOR = "monitor"
-    PROFILE_READ = "profile.read"
-    USER_LIST = "user.list"
-    USER_READ = "user.read"
-    USER_CREATE = "user.create"
-    USER_UPDATE = "user.update"
-    USER_DELETE = "user.delete"
-    ADMIN_MAKE = "user.make-admin"
-    PASSWORD_SET = "user.password"
-    DEPARTMENT_READ = "department.read"
-    DEPARTMENT_CREATE = "department.create"
-    DEPARTMENT_UPDATE = "department.update"
-    DEPARTMENT_DELETE = "department.delete"
-    WORKSPACE_LIST = "workspace.list"
-    WORKSPACE_READ = "workspace.read"
-    WORKSPACE_CREATE = "workspace.create"
-    WORKSPACE_UPDATE = "workspace.update"
-    WORKSPACE_GRANT = "workspace.grant"
-    WORKSPACE_DELETE = "workspace.delete"
-    MEMBER_LIST = "member.list"
-    MEMBER_SET = "member.set"
-    MEMBER_REMOVE = "member.remove"
-    KEY_LIST = "key.list"
-    KEY_CREATE = "key.create"
-    KEY_DELETE = "key.delete"
-    APPLICATION_LIST = "application.list"
-    APPLICATION_CREATE = "application.create"
-    APPLICATION_UPDATE = "application.update"
-    APPLICATION_DELETE = "application.delete"
-    WEBHOOK_LIST = "webhook.list"
-    WEBHOOK_READ = "webhook.read"
-    WEBHOOK_CREATE = "webhook.create"
-    WEBHOOK_UPDATE = "webhook.update"
-    WEBHOOK_DELETE = "webhook.delete"
-    WEBHOOK_TEST = "webhook.test"
-    CLUSTER_READ = "cluster.read"
-    AUDIT_READ = "audit.read"
-    SETTINGS_READ = "settings.read"
-    WORKLOAD_LIST = "workload.list"
-    WORKLOAD_READ = "workload.read"
-    WORKLOAD_CREATE = "workload.create"
-    WORKLOAD_UPDATE = "workload.update"
-    WORKLOAD_URGE = "workload.urge"
-    WORKLOAD_STOP = "workload.stop"
-    WORKLOAD_RESUME = "workload.resume"
-    WORKLOAD_DELETE = "workload.delete"
-    WORKLOAD_EXEC = "workload.exec"
-    TRAINING_REPORT = "training.report"
-    USAGE_READ = "usage.read"
-
-
-RULES: Mapping[Action, Rule] = {
-    Action.LOOK_AROUND: Rule(Who.ANYONE, _READ),
-    Action.LOG_IN: Rule(Who.ANYONE, _UNLIMITED),
-    Action.TOKEN_ISSUE: Rule(Who.ANYONE, _UNLIMITED),
-    Action.LOG_OUT: Rule(Who.SIGNED_IN, _READ),
-    Action.MONITOR: Rule(Who.MONITOR, _READ),
-    Action.PROFILE_READ: Rule(Who.SIGNED_IN, _READ),
-    Action.USER_LIST: Rule(Who.ADMIN, _LOOK),
-    Action.USER_READ: Rule(Who.OWNER, _LOOK),
-    Action.USER_CREATE: Rule(Who.ADMIN, _MANAGE),
-    Action.USER_UPDATE: Rule(Who.ADMIN, _MANAGE),
-    Action.USER_DELETE: Rule(Who.ADMIN, _MANAGE),
-    Action.ADMIN_MAKE: Rule(Who.ADMIN, _UNLIMITED),
-    Action.PASSWORD_SET: Rule(Who.OWNER, _UNLIMITED),
-    Action.DEPARTMENT_READ: Rule(Who.SIGNED_IN, _READ),
-    Action.DEPARTMENT_CREATE: Rule(Who.ADMIN, _MANAGE),
-    Action.DEPARTMENT_UPDATE: Rule(Who.ADMIN, _MANAGE),
-    Action.DEPARTMENT_DELETE: Rule(Who.ADMIN, _MANAGE),
-    Action.WORKSPACE_LIST: Rule(Who.SIGNED_IN, _READ),
-    Action.WORKSPACE_READ: Rule(Who.VIEWER, _READ),
-    Action.WORKSPACE_CREATE: Rule(Who.ADMIN, _MANAGE),
-    Action.WORKSPACE_UPDATE: Rule(Who.MANAGER, _MANAGE),
-    Action.WORKSPACE_GRANT: Rule(Who.ADMIN, _MANAGE),
-    Action.WORKSPACE_DELETE: Rule(Who.ADMIN, _MANAGE),
-    Action.MEMBER_LIST: Rule(Who.VIEWER, _LOOK),
-    Action.MEMBER_SET: Rule(Who.MANAGER, _MANAGE),
-    Action.MEMBER_REMOVE: Rule(Who.MANAGER, _MANAGE),
-    Action.KEY_LIST: Rule(Who.OWNER, _LOOK),
-    Action.KEY_CREATE: Rule(Who.OWNER, _UNLIMITED),
-    Action.KEY_DELETE: Rule(Who.OWNER, _MANAGE),
-    Action.APPLICATION_LIST: Rule(Who.ADMIN, _LOOK),
-    Action.APPLICATION_CREATE: Rule(Who.ADMIN, _MANAGE),
-    Action.APPLICATION_UPDATE: Rule(Who.ADMIN, _MANAGE),
-    Action.APPLICATION_DELETE: Rule(Who.ADMIN, _MANAGE),
-    Action.WEBHOOK_LIST: Rule(Who.SIGNED_IN, _LOOK),
-    Action.WEBHOOK_READ: Rule(Who.MANAGER, _LOOK),
-    Action.WEBHOOK_CREATE: Rule(Who.MANAGER, _MANAGE),
-    Action.WEBHOOK_UPDATE: Rule(Who.MANAGER, _MANAGE),
-    Action.WEBHOOK_DELETE: Rule(Who.MANAGER, _MANAGE),
-    Action.WEBHOOK_TEST: Rule(Who.MANAGER, _MANAGE),
-    Action.CLUSTER_READ: Rule(Who.SIGNED_IN, _READ),
-    Action.AUDIT_READ: Rule(Who.ADMIN, _LOOK),
-    Action.SETTINGS_READ: Rule(Who.ADMIN, _LOOK),
-    Action.WORKLOAD_LIST: Rule(Who.SIGNED_IN, _READ),
-    Action.WORKLOAD_READ: Rule(Who.VIEWER, _READ),
-    Action.WORKLOAD_CREATE: Rule(Who.MEMBER, _WORKLOADS),
-    Action.WORKLOAD_UPDATE: Rule(Who.KEEPER, _WORKLOADS),
-    Action.WORKLOAD_URGE: Rule(Who.MANAGER, _WORKLOADS),
-    Action.WORKLOAD_STOP: Rule(Who.KEEPER, _WORKLOADS),
-    Action.WORKLOAD_RESUME: Rule(Who.KEEPER, _WORKLOADS),
-    Action.WORKLOAD_DELETE: Rule(Who.KEEPER, _WORKLOADS),
-    Action.WORKLOAD_EXEC: Rule(Who.KEEPER, _WORKLOADS),
-    Action.TRAINING_REPORT: Rule(Who.KEEPER, _WORKLOADS),
-    Action.USAGE_READ: Rule(Who.SIGNED_IN, _READ),
+_ROLE_SCOPES = {
+    MemberRole.VIEWER: frozenset({Scope.READ}),
+    MemberRole.MEMBER: frozenset({Scope.READ, Scope.WORKLOADS}),
+    MemberRole.MANAGER: frozenset(Scope),
+}
+_MIN_ROLE_BY_LEVEL = {
+    AccessLevel.VIEWER: MemberRole.VIEWER,
+    AccessLevel.MEMBER: MemberRole.MEMBER,
+    AccessLevel.MANAGER: MemberRole.MANAGER,
 }
 
-_LEAST = {Who.VIEWER: MemberRole.VIEWER, Who.MEMBER: MemberRole.MEMBER, Who.MANAGER: MemberRole.MANAGER}
 
-
-class Verdict(Struct, frozen=True):
+class AccessDecision(Struct, frozen=True):
     allowed: bool
-    rule: str
+    reason: str
+    hint: str = ""
+    """How the caller can avoid the refusal, if possible."""
 
 
-def may(actor: Actor | None, action: Action, target: Target = NOTHING) -> Verdict:
-    """Whether the actor may do this to that, and the sentence that says why."""
+def check_access(actor: Actor | None, action: Action, target: Target = NO_TARGET) -> AccessDecision:
+    """Whether the actor may do the action on the target, with the reason."""
     rule = RULES[action]
-    if rule.who is Who.ANYONE:
-        return Verdict(True, f"{action} is open to anyone")
+    if rule.level is AccessLevel.ANYONE:
+        return AccessDecision(True, f"{action} is open to anyone")
     if actor is None:
-        return Verdict(False, f"{action} needs a credential")
+        return AccessDecision(False, f"{action} needs a credential")
     if actor.pod_uid:
-        return Verdict(action is Action.TRAINING_REPORT, "the credential of a pod is only for its own training metrics")
+        return AccessDecision(
+            action is Action.TRAINING_REPORT, "the credential of a pod may only report its own training metrics"
+        )
     if actor.scopes and not actor.scopes & rule.scopes:
-        held = ", ".join(sorted(actor.scopes))
+        scopes = ", ".join(sorted(actor.scopes))
         if not rule.scopes:
-            return Verdict(False, f"{action} needs a credential without scopes; this one has {held}")
-        wanted = " or ".join(sorted(rule.scopes))
-        return Verdict(False, f"{action} needs the scope {wanted}; this credential has {held}")
+            return AccessDecision(False, f"{action} needs a credential without scopes; this one has {scopes}")
+        required = " or ".join(sorted(rule.scopes))
+        return AccessDecision(False, f"{action} needs the scope {required}; this credential has {scopes}")
+    if rule.grants_unlimited_access and (limit := _describe_limits(actor)):
+        return AccessDecision(
+            False,
+            f"{action} grants access without limits, and this credential {limit}",
+            hint="Sign in with a password, or use an API key without networks and expiry.",
+        )
     if actor.admin:
-        return Verdict(True, "an admin may do everything")
-    match rule.who:
-        case Who.MONITOR | Who.SIGNED_IN:
-            return Verdict(True, f"{action} is open to every signed-in user")
-        case Who.OWNER:
+        return AccessDecision(True, "an admin may do everything")
+    match rule.level:
+        case AccessLevel.MONITOR | AccessLevel.SIGNED_IN:
+            return AccessDecision(True, f"{action} is open to every signed-in user")
+        case AccessLevel.OWNER_OR_MANAGER:
             if target.owner_id == actor.user_id:
-                return Verdict(True, f"{action} is open to the owner")
-            return Verdict(False, f"{action} is for the owner and for admins")
-        case Who.ADMIN:
-            return Verdict(False, f"{action} is for admins")
-        case Who.KEEPER:
-            least = MemberRole.MEMBER if target.owner_id == actor.user_id else MemberRole.MANAGER
-            return _in_workspace(actor, action, least, target)
-        case Who.VIEWER | Who.MEMBER | Who.MANAGER:
-            return _in_workspace(actor, action, _LEAST[rule.who], target)
+                return AccessDecision(True, f"{action} is open to the owner")
+            return _check_workspace_role(actor, action, MemberRole.MANAGER, target)
+        case AccessLevel.OWNER:
+            if target.owner_id == actor.user_id:
+                return AccessDecision(True, f"{action} is open to the owner")
+            return AccessDecision(False, f"{action} is for the owner and for admins")
+        case AccessLevel.ADMIN:
+            return AccessDecision(False, f"{action} is for admins")
+        case AccessLevel.OWNING_MEMBER_OR_MANAGER:
+            minimum = MemberRole.MEMBER if target.owner_id == actor.user_id else MemberRole.MANAGER
+            return _check_workspace_role(actor, action, minimum, target)
+        case AccessLevel.VIEWER | AccessLevel.MEMBER | AccessLevel.MANAGER:
+            return _check_workspace_role(actor, action, _MIN_ROLE_BY_LEVEL[rule.level], target)
 
 
-def _in_workspace(actor: Actor, action: Action, least: MemberRole, target: Target) -> Verdict:
-    held = None if target.workspace_id is None else actor.memberships.get(target.workspace_id)
-    if held is None:
-        return Verdict(False, f"{action} is for members of the workspace")
-    if held.rank < least.rank:
-        return Verdict(False, f"{action} needs the workspace role {least} or more; you are {held}")
-    return Verdict(True, f"{action} is open to the workspace role {least} and above; you are {held}")
+def check_role_grant(actor: Actor, role: MemberRole) -> AccessDecision:
+    """Whether the scopes of a credential, if it has any, cover everything that the role allows."""
+    scopes = actor.scopes | {Scope.READ} if Scope.MANAGE in actor.scopes else actor.scopes
+    missing = _ROLE_SCOPES[role] - scopes
+    if not actor.scopes or not missing:
+        return AccessDecision(True, f"the credential covers what the role {role} may do")
+    lacking, present = " and ".join(sorted(missing)), ", ".join(sorted(actor.scopes))
+    return AccessDecision(
+        False, f"granting the role {role} also needs the scope {lacking}; this credential has {present}"
+    )
+
+
+def inherit_key_limits(
+    actor: Actor, cidrs: tuple[str, ...], expires_at: int | None
+) -> tuple[tuple[str, ...], int | None]:
+    """The networks and expiry of a new API key: those requested, else those of the credential that creates it.
+
+    Networks outside the credential's, or an expiry after its own, are refused.
+    """
+    if actor.cidrs and any(not any(_is_subnet(cidr, outer) for outer in actor.cidrs) for cidr in cidrs):
+        networks = ", ".join(actor.cidrs)
+        raise StokerError(
+            ErrorCode.FORBIDDEN,
+            f"Not allowed: this credential may be used from {networks} only, and so may the keys it creates.",
+            field="cidrs",
+        )
+    if actor.expires_at is not None and expires_at is not None and expires_at > actor.expires_at:
+        raise StokerError(
+            ErrorCode.FORBIDDEN,
+            f"Not allowed: this API key expires at {format_rfc3339(actor.expires_at)}, and so do the keys it creates.",
+            hint="Choose an earlier expiry, or create the key in a session or with a key that expires later.",
+            field="expires_at",
+        )
+    return cidrs or actor.cidrs, actor.expires_at if expires_at is None else expires_at
+
+
+def _describe_limits(actor: Actor) -> str:
+    """The network and expiry limits of a credential as text; empty without limits."""
+    limits = [f"may be used from {', '.join(actor.cidrs)} only"] if actor.cidrs else []
+    if actor.expires_at is not None:
+        limits.append(f"expires at {format_rfc3339(actor.expires_at)}")
+    return " and ".join(limits)
+
+
+def _is_subnet(cidr: str, outer: str) -> bool:
+    network, supernet = ipaddress.ip_network(cidr), ipaddress.ip_network(outer)
+    return network.network_address in supernet and network.prefixlen >= supernet.prefixlen
+
+
+def _check_workspace_role(actor: Actor, action: Action, minimum: MemberRole, target: Target) -> AccessDecision:
+    role = None if target.workspace_id is None else actor.memberships.get(target.workspace_id)
+    if role is None:
+        return AccessDecision(False, f"{action} is for members of the workspace")
+    if role.rank < minimum.rank:
+        return AccessDecision(False, f"{action} needs the workspace role {minimum} or more; you are {role}")
+    return AccessDecision(True, f"{action} is open to the workspace role {minimum} and above; you are {role}")

@@ -1,4 +1,4 @@
-"""What has to be asked of a running pod itself, because the store cannot know it: the few ways through to an engine."""
+"""The operations on running pods that go directly to an engine instead of through the store: logs, exec, addresses."""
 
 from typing import Protocol
 
@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class LogLine(Struct, frozen=True):
-    """`position` is where the next line begins: reading can go on from there."""
+    """A log line. `position` is the offset of the next line."""
 
     at: int
     text: str
@@ -14,42 +14,58 @@ class LogLine(Struct, frozen=True):
 
 
 class Terminal(Protocol):
-    """A command that runs in a pod, with a keyboard."""
+    """An interactive command that runs in a pod."""
 
     async def read(self) -> bytes:
-        """What it printed; empty at the end."""
+        """Output; empty at the end."""
+        ...
+
+    async def read_stderr(self) -> bytes:
+        """Stderr output if it is separate; empty at the end, and always empty if it is not."""
         ...
 
     async def write(self, data: bytes) -> None: ...
 
-    async def end_input(self) -> None:
-        """There is nothing more to write: the command reads an end of file."""
+    async def close_stdin(self) -> None:
+        """Close stdin: the command reads an end of file."""
         ...
 
     async def resize(self, columns: int, rows: int) -> None: ...
 
     async def exit_code(self) -> int:
-        """Waits for the end; 128 + n for signal n."""
+        """Wait for the exit code; 128 + n for signal n."""
         ...
 
     async def close(self) -> None:
-        """Let go; a command that still runs is ended."""
+        """Close the session; a command that still runs is killed."""
         ...
 
 
-class LogSource(Protocol):
+class LogTailer(Protocol):
     async def tail(self, cluster_id: str, pod_uid: str, position: int, limit: int) -> list[LogLine]:
-        """What was printed since; nothing when the pod is not held any more."""
+        """Lines from a position on; empty if the engine no longer has the pod."""
         ...
 
 
-class Reach(LogSource, Protocol):
-    """Through to the engine of a cluster. A pod that is no longer held is NOT_FOUND."""
+class EngineAccess(LogTailer, Protocol):
+    """Access to the engine of a cluster. A pod that the engine no longer has raises NOT_FOUND."""
 
-    async def shells(self, cluster_id: str, pod_uid: str) -> list[str]: ...
+    async def list_shells(self, cluster_id: str, pod_uid: str) -> list[str]: ...
 
     async def execute(
-        self, cluster_id: str, pod_uid: str, command: list[str], *, tty: bool, columns: int, rows: int
+        self,
+        cluster_id: str,
+        pod_uid: str,
+        command: list[str],
+        *,
+        tty: bool,
+        columns: int,
+        rows: int,
+        stderr: bool = False,
     ) -> Terminal: ...
 
     async def service_address(self, cluster_id: str, workload_uid: str) -> str: ...
+
+    async def working_directory_error(self, cluster_id: str, workspace_id: int, directory: str) -> str:
+        """Why a pod of this workspace cannot start in a directory of the engine's machine; empty if it can."""
+        ...

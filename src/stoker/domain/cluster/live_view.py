@@ -1,28 +1,41 @@
-"""What a cluster looks like now: made by its controller once a tick, kept in the store, and only read by the API.
+"""The live view of a cluster: its controller writes it to the store every tick, and the API only reads it.
 
-Each part is kept and versioned by itself, so that whoever needs one part reads no other.
+Each kind is stored and versioned separately, so that readers load only the kind they need.
 """
 
 from enum import StrEnum
 
 from msgspec import Struct
 
-from stoker.domain.readings import Metric
+from stoker.domain.cluster.gpu_metric import GpuMetric
 
-TOP_GPUS = 100
-"""How many of the hottest GPUs are kept for each metric."""
+MAX_TOP_GPUS = 100
+"""Number of top GPUs kept for each metric."""
 
 
-class Part(StrEnum):
+class LiveViewKind(StrEnum):
     OVERVIEW = "overview"
     CONSUMERS = "consumers"
     NODES = "nodes"
     GPUS = "gpus"
 
 
-class SourceState(Struct, frozen=True):
-    """How the readings stand. `read_at` is when they were last read, None if never: then they are asked for since
-    `asked_at`. `message` says what is wrong."""
+class GpuState(StrEnum):
+    IDLE = "idle"
+    ALLOCATED = "allocated"
+    FAULTY = "faulty"
+
+
+class NodeState(StrEnum):
+    IDLE = "idle"
+    PARTIAL = "partial"
+    BUSY = "busy"
+    FAULTY = "faulty"
+
+
+class CollectorStatus(Struct, frozen=True):
+    """State of the collector. `read_at` is the time of the last samples, None if there are none since `asked_at`, the
+    first attempt. `message` describes a failure."""
 
     name: str
     read_at: int | None
@@ -31,21 +44,24 @@ class SourceState(Struct, frozen=True):
     asked_at: int | None = None
 
 
-class HotGpu(Struct, frozen=True, gc=False):
+class TopGpu(Struct, frozen=True, gc=False):
     node: str
     device: int
     model: str
     value: float
 
 
-class Overview(Struct, frozen=True):
-    """Nodes are those with GPUs; the others are `cpu_nodes`, or `faulty_cpu_nodes`. `gpus`, `allocated_milli` and
-    `allocated_gpus` count healthy nodes only. `utilization_sum` is over the allocated GPUs that have a reading,
-    `measured_gpus` of them, so that clusters can be added up. `power_watts` is None when no GPU says it. `hottest` is
-    sorted, highest first, and holds utilization as a fraction of one."""
+class ClusterSummary(Struct, frozen=True):
+    """Totals of a cluster. Node counts are of nodes with GPUs, except `cpu_nodes` and `faulty_cpu_nodes`.
+
+    `gpus`, `allocated_milli` and `allocated_gpus` count every GPU; the last three fields count the unschedulable ones
+    as `count_gpus` does; `healthy_*` fields are of healthy nodes. `utilization_sum` is over the
+    `measured_gpus` allocated GPUs with a sample, so that clusters can be added up. `power_watts` is None if no GPU
+    reports it. `hottest` is sorted in descending order; utilization is a fraction.
+    """
 
     at: int
-    source: SourceState
+    source: CollectorStatus
     nodes: int
     healthy_nodes: int
     faulty_nodes: int
@@ -63,13 +79,20 @@ class Overview(Struct, frozen=True):
     rdma_ports: int
     rdma_active_ports: int
     rdma_bits_per_second: int
-    hottest: dict[Metric, list[HotGpu]]
+    hottest: dict[GpuMetric, list[TopGpu]]
     cpu_nodes: int = 0
     faulty_cpu_nodes: int = 0
+    rdma_received_bytes_per_second: int = 0
+    rdma_sent_bytes_per_second: int = 0
+    healthy_gpus: int = 0
+    healthy_allocated_milli: int = 0
+    faulty_gpus: int = 0
+    not_ready_gpus: int = 0
+    cordoned_gpus: int = 0
 
 
-class Consumer(Struct, frozen=True, gc=False):
-    """A running workload that holds GPUs. `utilization` is the mean of its GPUs now, None without a reading."""
+class GpuConsumer(Struct, frozen=True, gc=False):
+    """A running workload with GPUs. `utilization` is the current mean of its GPUs, None without samples."""
 
     uid: str
     slug: str
@@ -81,11 +104,11 @@ class Consumer(Struct, frozen=True, gc=False):
     memory: float | None
     power_watts: float | None
     idle_since: int | None
-    """Since when all its GPUs have been idle."""
+    """Since when all of its GPUs have been idle."""
 
 
-class NodeNow(Struct, frozen=True, gc=False):
-    """`utilization` and the others are of all GPUs of the node that have a reading."""
+class LiveNode(Struct, frozen=True, gc=False):
+    """A node. GPU metrics cover its GPUs with a sample. RDMA rates are totals of its ports, None if unknown."""
 
     name: str
     pool: str
@@ -105,16 +128,26 @@ class NodeNow(Struct, frozen=True, gc=False):
     power_watts: float | None
     temperature: float | None
     labels: dict[str, str]
+    rdma_received_bytes_per_second: int | None = None
+    rdma_sent_bytes_per_second: int | None = None
+    faulty_gpus: int = 0
+    schedulable_gpus: int = 0
+    """GPUs available to the scheduler, allocated or not."""
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether the node is ready and neither the node nor one of its GPUs has a fault."""
+        return self.ready and not self.fault
 
 
 class GpuColumns(Struct, frozen=True):
-    """One place in every list is one GPU, by node and device. Values that are not known are None."""
+    """All GPUs in columns, ordered by node and device. Unknown values are None."""
 
     node: list[str]
     device: list[int]
     model: list[str]
     workload: list[str | None]
-    """The slug of the workload that holds it, or the first of several."""
+    """Slug of the workload on the GPU, or of the first of several."""
     allocated_milli: list[int]
     fault: list[str]
     utilization: list[float | None]
@@ -123,6 +156,8 @@ class GpuColumns(Struct, frozen=True):
     power_watts: list[float | None]
     temperature: list[float | None]
     idle_since: list[int | None] = []
-    """Since when it has been idle in the hands of this workload; None when it is not."""
+    """Since when the GPU has been idle in its current allocation; None if it is not idle."""
     shared: list[tuple[int, str, int, int | None]] = []
-    """What others hold of a GPU that several share: its place in the lists, their slug, milli-GPUs, since when idle."""
+    """Further workloads on shared GPUs: index in the lists, slug, milli-GPUs, idle since."""
+    uuid: list[str] = []
+    """Empty for a GPU without one."""

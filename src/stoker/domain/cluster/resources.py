@@ -23,13 +23,13 @@ class Resources(Struct, frozen=True):
     def __mul__(self, times: int) -> "Resources":
         return Resources(self.gpu_milli * times, self.cpu_milli * times, self.memory_bytes * times)
 
-    def fits(self, room: "Resources") -> bool:
-        """Whether all of this is there."""
+    def fits_in(self, capacity: "Resources") -> bool:
+        """Whether no amount exceeds the capacity."""
         return (
-            self.gpu_milli <= room.gpu_milli
-            and self.cpu_milli <= room.cpu_milli
-            and self.memory_bytes <= room.memory_bytes
+            self.gpu_milli <= capacity.gpu_milli
+            and self.cpu_milli <= capacity.cpu_milli
+            and self.memory_bytes <= capacity.memory_bytes
         )
 
 
-NONE = Resources()
+NO_RESOURCES = Resources()

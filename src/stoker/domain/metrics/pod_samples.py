@@ -1,6 +1,6 @@
-"""What is measured of a pod, under names: what it takes of its node, and what an inference server in it says of itself.
+"""Named metrics of a pod: its CPU and memory usage, and the metrics of an inference server in it.
 
-Counts only grow until the server begins again. A histogram is a count for each upper bound, of all that lies below.
+Counters only grow until the server restarts. A histogram is a cumulative count for each upper bound.
 """
 
 from collections.abc import Iterable, Mapping
@@ -8,51 +8,55 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-Values = Mapping[str, float]
-"""By name; every one is finite."""
-BELOW = " <= "
+MetricValues = Mapping[str, float]
+"""Values by name; all are finite."""
+BUCKET_SEPARATOR = " <= "
 
 
-class PodSource(StrEnum):
-    """Who measured: the meter of the node, or the pod's own `/metrics`."""
+class PodSampleSource(StrEnum):
+    """Where samples come from: process metering on the node, or the pod's `/metrics` endpoint."""
 
-    USE = "use"
+    USAGE = "use"
     INFERENCE = "inference"
 
 
 class PodMetric(StrEnum):
-    """Cores in thousandths; the use of the key-value cache is a fraction of one."""
+    """Metrics of a pod. CPU is in thousandths of a core; KV cache usage is a fraction."""
 
     CPU_MILLI = "cpu_milli"
     MEMORY_BYTES = "memory_bytes"
     REQUESTS_RUNNING = "requests_running"
     REQUESTS_WAITING = "requests_waiting"
-    REQUESTS_MOST = "requests_most"
-    CACHE_USED = "cache_used"
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    FIRST_TOKEN_SECONDS = "first_token_seconds"
+    MAX_REQUESTS = "requests_most"
+    KV_CACHE_USAGE = "cache_used"
+    REQUESTS_SUCCEEDED = "succeeded"
+    REQUESTS_FAILED = "failed"
+    TIME_TO_FIRST_TOKEN_SECONDS = "first_token_seconds"
     LATENCY_SECONDS = "latency_seconds"
     LATENCY_SUM = "latency_sum"
 
 
-HISTOGRAMS = (PodMetric.FIRST_TOKEN_SECONDS, PodMetric.LATENCY_SECONDS)
+HISTOGRAM_METRICS = (PodMetric.TIME_TO_FIRST_TOKEN_SECONDS, PodMetric.LATENCY_SECONDS)
 
 
-class PodBlock(Struct, frozen=True):
-    """Some moments of one pod, in their order, and a value or None of each name at each of them."""
+class PodSampleBlock(Struct, frozen=True):
+    """Samples of one pod in time order: a column of values, or None, for each metric."""
 
     pod_uid: str
     at: list[int]
     columns: dict[str, list[float | None]]
 
 
-def bucket(histogram: PodMetric, bound: float) -> str:
-    """The name of the count of all that is not above the bound."""
-    return f"{histogram}{BELOW}{bound!r}"
+def bucket_name(histogram: PodMetric, bound: float) -> str:
+    """The name of the histogram bucket with this upper bound."""
+    return f"{histogram}{BUCKET_SEPARATOR}{bound!r}"
 
 
-def bounds(histogram: PodMetric, names: Iterable[str]) -> dict[float, str]:
-    """The names of its counts by their upper bounds, in order."""
-    found = {float(name.removeprefix(start)): name for name in names if name.startswith(start := histogram + BELOW)}
+def bucket_names_by_bound(histogram: PodMetric, names: Iterable[str]) -> dict[float, str]:
+    """The bucket names of a histogram by upper bound, in ascending order."""
+    found = {
+        float(name.removeprefix(start)): name
+        for name in names
+        if name.startswith(start := histogram + BUCKET_SEPARATOR)
+    }
     return dict(sorted(found.items()))

@@ -1,20 +1,20 @@
-"""What training code says about itself: values of named metrics, each at a moment and most at a step."""
+"""Training metrics: named values with a time and usually a step."""
 
 from collections.abc import Mapping
 from enum import StrEnum
 
 from msgspec import Struct
 
-MOST_METRICS = 64
-"""Metrics of one line or one report; what is beyond is left out of a line and refused in a report."""
-LONGEST_NAME = 80
-MOST_POINTS = 1_000_000
-"""Points kept of one workload. Beyond that the oldest are dropped."""
-HIGHEST_STEP = 2**53
+MAX_METRICS_PER_REPORT = 64
+"""Maximum number of metrics per log line or report; further ones are ignored in a line and rejected in a report."""
+MAX_METRIC_NAME_LENGTH = 80
+MAX_POINTS_PER_WORKLOAD = 1_000_000
+"""Maximum number of stored points per workload; the oldest are dropped first."""
+MAX_STEP = 2**53
 
 
-class Canonical(StrEnum):
-    """The metrics that have one name, whatever a framework calls them."""
+class CanonicalMetric(StrEnum):
+    """Metrics with one canonical name for all frameworks."""
 
     LOSS = "loss"
     SAMPLES_PER_SECOND = "samples_per_second"
@@ -22,8 +22,8 @@ class Canonical(StrEnum):
     TFLOPS = "tflops"
 
 
-class Measured(Struct, frozen=True):
-    """What was said at one moment, under canonical names; every value is finite."""
+class TrainingSample(Struct, frozen=True):
+    """Values reported at one moment, by canonical name; all are finite."""
 
     at: int
     step: int | None

@@ -1,32 +1,30 @@
-"""Asking for a part of a list: which part, which items, and what comes back."""
+"""Pages of lists, and the queries of the lists that are filtered by a few fixed fields."""
 
-from enum import StrEnum
 from typing import Generic, TypeVar
 
 from msgspec import Struct
 
-from stoker.domain.identity import UserKind, UserRole
-from stoker.domain.workload import Kind, Phase
+from stoker.domain.access.identity import UserKind, UserRole
 
 T = TypeVar("T")
 
 
-class Window(Struct, frozen=True):
-    """Which part of a list is asked for."""
+class PageRequest(Struct, frozen=True):
+    """The part of a list that a caller requests."""
 
     offset: int = 0
     limit: int = 100
 
 
-class Listing(Struct, Generic[T], frozen=True):
-    """One part of a list, and how long the whole is."""
+class PageResult(Struct, Generic[T], frozen=True):
+    """One page of a list, and the total over all pages."""
 
     items: list[T]
     total: int
 
 
 class UserQuery(Struct, frozen=True):
-    """`text` is a part of the name, the full name or the e-mail address."""
+    """`text` is a substring of the name, the full name or the e-mail address."""
 
     text: str = ""
     role: UserRole | None = None
@@ -35,7 +33,7 @@ class UserQuery(Struct, frozen=True):
 
 
 class WorkspaceQuery(Struct, frozen=True):
-    """`visible_to` limits the list to the workspaces of one user."""
+    """`visible_to` restricts the list to the workspaces of one user."""
 
     text: str = ""
     department: str = ""
@@ -43,13 +41,13 @@ class WorkspaceQuery(Struct, frozen=True):
     visible_to: str | None = None
 
 
-class KeyQuery(Struct, frozen=True):
+class ApiKeyQuery(Struct, frozen=True):
     text: str = ""
     user_id: str | None = None
 
 
 class AuditQuery(Struct, frozen=True):
-    """`before` is the id after which the next page begins."""
+    """`before` is the id of the last entry of the previous page."""
 
     actor: str = ""
     action: str = ""
@@ -59,54 +57,3 @@ class AuditQuery(Struct, frozen=True):
     until: int | None = None
     before: str = ""
     limit: int = 100
-
-
-class WorkloadSort(StrEnum):
-    SUBMITTED = "submitted_at"
-    STARTED = "started_at"
-    ENDED = "ended_at"
-    PRIORITY = "priority"
-    NAME = "name"
-    PHASE = "phase"
-    RUNTIME = "runtime"
-    GPU = "gpu"
-
-
-class WorkloadQuery(Struct, frozen=True, kw_only=True):
-    """`workspace_ids` of None is every workspace; texts are substrings in any case; times are inclusive."""
-
-    workspace_ids: tuple[int, ...] | None = None
-    workspace: str = ""
-    cluster: str = ""
-    user_id: str = ""
-    user_text: str = ""
-    phases: tuple[Phase, ...] = ()
-    kinds: tuple[Kind, ...] = ()
-    description_text: str = ""
-    slug_text: str = ""
-    since: int | None = None
-    until: int | None = None
-    sort: WorkloadSort = WorkloadSort.SUBMITTED
-    descending: bool = True
-
-
-class PodFilter(Struct, frozen=True):
-    """A field of a pod, one of `== != <= >= =@ !@ =^ =$`, and what it is compared with."""
-
-    field: str
-    operator: str
-    value: str | int
-
-
-class PodQuery(Struct, frozen=True, kw_only=True):
-    """`workspace_ids` of None is every workspace; `ended` of None is whether they have or not; `deleted` asks for
-    pods of workloads that are gone, and None for those of all."""
-
-    workspace_ids: tuple[int, ...] | None = None
-    workload_uid: str = ""
-    deleted: bool | None = False
-    ended: bool | None = None
-    search: str = ""
-    filters: tuple[PodFilter, ...] = ()
-    sort: str = ""
-    descending: bool = False

@@ -1,11 +1,14 @@
-"""Asking for workloads by anything that is known of them: fields, operators, and what a filter means."""
+"""One query for every list of workloads: filters, free text, an order, and the scope of the caller.
 
-from collections.abc import Sequence
-from enum import Enum, StrEnum
+The families and services only build this query; `stoker.store.workloads.query` plans and executes it.
+"""
+
+from enum import StrEnum
 
 from msgspec import Struct
 
-from stoker.domain.workload import Condition, Kind, Pod, Workload
+from stoker.domain.queries.filters import FilterOperator, FilterValue
+from stoker.domain.workload.spec import Kind
 
 PRIORITY_CLASSES = {
     "very-low": 25,
@@ -16,165 +19,111 @@ PRIORITY_CLASSES = {
     "high": 125,
     "very-high": 150,
 }
-FRAMEWORKS = {Kind.PYTORCH_JOB: "Pytorch"}
-"""The kinds whose pods work together, and by what."""
+"""The lowest priority of each class."""
+FRAMEWORK_BY_KIND: dict[str, str] = {Kind.PYTORCH_JOB: "Pytorch"}
+"""The distributed framework of the kinds that have one."""
 
 
-class Field(StrEnum):
-    """What workloads can be filtered and sorted by."""
+class WorkloadField(StrEnum):
+    """The fields that workloads are filtered and sorted by."""
 
     KIND = "kind"
     NAME = "name"
-    CLUSTER = "cluster_id"
+    SLUG = "slug"
+    DESCRIPTION = "description"
+    NAMESPACE = "namespace"
+    CLUSTER_ID = "cluster_id"
     WORKSPACE_ID = "workspace_id"
     WORKSPACE = "workspace"
     DEPARTMENT_ID = "department_id"
     DEPARTMENT = "department"
-    CREATED = "created_at"
-    STARTED = "started_at"
-    DELETED = "deleted_at"
-    USER = "user_name"
+    CREATED_AT = "created_at"
+    STARTED_AT = "started_at"
+    DELETED_AT = "deleted_at"
+    USER_ID = "user_id"
+    USER_NAME = "user_name"
     PHASE = "phase"
-    ENDED = "ended_at"
-    POOLS = "pools"
+    ENDED_AT = "ended_at"
+    NODE_POOLS = "pools"
     FRAMEWORK = "framework"
     GPUS = "gpus"
-    ALLOCATED = "allocated_gpus"
-    IDLE_WHOLE = "idle_gpus"
-    IDLE = "idle_allocated_gpus"
-    PHASE_CHANGED = "phase_at"
+    ALLOCATED_GPUS = "allocated_gpus"
+    IDLE_GPUS = "idle_gpus"
+    IDLE_ALLOCATED_GPUS = "idle_allocated_gpus"
+    PHASE_AT = "phase_at"
     CATEGORY = "category"
     PRIORITY = "priority"
-    PENDING = "pending_seconds"
-    RUNNING = "running_seconds"
+    PENDING_SECONDS = "pending_seconds"
+    RUNNING_SECONDS = "running_seconds"
     PRIORITY_CLASS = "priority_class"
-    GUARANTEED = "guaranteed_until"
+    GUARANTEED_UNTIL = "guaranteed_until"
     APPLICATION_ID = "application_id"
     APPLICATION = "application"
 
 
-TIMES = frozenset({Field.CREATED, Field.STARTED, Field.DELETED, Field.ENDED, Field.PHASE_CHANGED, Field.GUARANTEED})
-NUMBERS = frozenset(
-    {Field.GPUS, Field.ALLOCATED, Field.IDLE_WHOLE, Field.IDLE, Field.PRIORITY, Field.PENDING, Field.RUNNING},
+TIME_FIELDS = frozenset(
+    {
+        WorkloadField.CREATED_AT,
+        WorkloadField.STARTED_AT,
+        WorkloadField.DELETED_AT,
+        WorkloadField.ENDED_AT,
+        WorkloadField.PHASE_AT,
+        WorkloadField.GUARANTEED_UNTIL,
+    }
+)
+NUMERIC_FIELDS = frozenset(
+    {
+        WorkloadField.GPUS,
+        WorkloadField.ALLOCATED_GPUS,
+        WorkloadField.IDLE_GPUS,
+        WorkloadField.IDLE_ALLOCATED_GPUS,
+        WorkloadField.PRIORITY,
+        WorkloadField.PENDING_SECONDS,
+        WorkloadField.RUNNING_SECONDS,
+    },
 )
 
 
-class Operator(Enum):
-    EQUAL = "=="
-    NOT_EQUAL = "!="
-    AT_MOST = "<="
-    AT_LEAST = ">="
-    CONTAINS = "=@"
-    LACKS = "!@"
-    STARTS = "=^"
-    ENDS = "=$"
+class WorkloadFilter(Struct, frozen=True):
+    """A field compared with a value, or with several when the operator is `IN`. Times are epoch milliseconds."""
 
-    @property
-    def on_text(self) -> bool:
-        """Whether it looks at the letters of a value; the others compare it as a whole."""
-        return self in {Operator.CONTAINS, Operator.LACKS, Operator.STARTS, Operator.ENDS}
-
-    @property
-    def denies(self) -> bool:
-        """Whether it holds for what has no value."""
-        return self in {Operator.NOT_EQUAL, Operator.LACKS}
+    field: WorkloadField
+    operator: FilterOperator
+    value: FilterValue | tuple[FilterValue, ...]
 
 
-Value = str | int | float
+class WorkloadSort(Struct, frozen=True):
+    """The order of a list. `value_order` ranks the values of the field when their own order is not wanted."""
 
-
-class Filter(Struct, frozen=True):
-    """Times are epoch milliseconds; texts that are looked into match in any case."""
-
-    field: Field
-    operator: Operator
-    value: Value
-
-
-class InventoryQuery(Struct, frozen=True, kw_only=True):
-    """All filters hold. `workspace_ids` of None is every workspace; `deleted` asks for those that are gone;
-    `cluster` is the name or the id of the only one that is meant."""
-
-    cluster: str = ""
-    filters: tuple[Filter, ...] = ()
-    search: str = ""
-    deleted: bool = False
-    workspace_ids: tuple[int, ...] | None = None
-    sort: Field = Field.CREATED
+    field: WorkloadField = WorkloadField.CREATED_AT
     descending: bool = False
+    value_order: tuple[str, ...] = ()
 
 
-class Held(Struct, frozen=True):
-    """What a workload holds now; `idle_milli` of its GPUs have not been used for long."""
+class WorkloadScope(Struct, frozen=True, kw_only=True):
+    """The workloads that a query can return at all.
 
-    pods: int = 0
-    running_pods: int = 0
-    gpu_milli: int = 0
-    cpu_milli: int = 0
-    memory_bytes: int = 0
-    idle_milli: int = 0
+    `workspace_ids` are the workspaces that the caller may see, None for all; `cluster` is a name or an id, empty for
+    all clusters. `deleted` selects deleted workloads instead of existing ones; `include_deleting` adds workloads whose
+    deletion was requested and whose pods are not gone yet.
+    """
 
-
-class Listed(Struct, frozen=True):
-    """A workload with the names of where it is, and what it holds now."""
-
-    workload: Workload
-    workspace: str
-    department_id: int
-    department: str
-    conditions: Sequence[Condition]
-    held: Held
+    workspace_ids: tuple[int, ...] | None = None
+    cluster: str = ""
+    deleted: bool = False
+    include_deleting: bool = False
 
 
-class Found(Struct, frozen=True):
-    """A part of a list; `more` when there is something behind it."""
+class WorkloadQuery(Struct, frozen=True, kw_only=True):
+    """All filters must match; `search` is a part of the name, id, workspace, department, user, kind or image."""
 
-    items: list[Listed]
-    more: bool
-    at: int
-    """The moment that times in it go up to."""
-
-
-class Detail(Struct, frozen=True):
-    listed: Listed
-    pods: Sequence[Pod]
-    at: int
+    filters: tuple[WorkloadFilter, ...] = ()
+    search: str = ""
+    sort: WorkloadSort = WorkloadSort()
+    scope: WorkloadScope = WorkloadScope()
 
 
-def class_of(priority: int) -> str:
-    """The name of a priority: the highest class that it reaches."""
-    reached = [name for name, least in PRIORITY_CLASSES.items() if priority >= least]
+def priority_class_of(priority: int) -> str:
+    """The highest priority class that a priority reaches."""
+    reached = [name for name, lowest in PRIORITY_CLASSES.items() if priority >= lowest]
     return reached[-1] if reached else next(iter(PRIORITY_CLASSES))
-
-
-def holds(value: Value | tuple[str, ...] | None, operator: Operator, wanted: Value) -> bool:
-    """Whether a value satisfies a filter. Of several values one is enough, but for what denies; none has no text."""
-    if isinstance(value, tuple):
-        each = [holds(one, operator, wanted) for one in value]
-        return all(each) if operator.denies else any(each)
-    if value is None:
-        return operator.denies
-    if operator.on_text:
-        return _holds_text(str(value).casefold(), operator, str(wanted).casefold())
-    left, right = (value, wanted) if isinstance(value, str) is isinstance(wanted, str) else (str(value), str(wanted))
-    match operator:
-        case Operator.EQUAL:
-            return left == right
-        case Operator.NOT_EQUAL:
-            return left != right
-        case Operator.AT_MOST:
-            return left <= right  # type: ignore[operator]
-        case _:
-            return left >= right  # type: ignore[operator]
-
-
-def _holds_text(text: str, operator: Operator, wanted: str) -> bool:
-    match operator:
-        case Operator.STARTS:
-            return text.startswith(wanted)
-        case Operator.ENDS:
-            return text.endswith(wanted)
-        case Operator.LACKS:
-            return wanted not in text
-        case _:
-            return wanted in text

@@ -1,4 +1,7 @@
-"""Every setting, once. Its annotation is the only place that says what it takes, what it means and how far it goes."""
+"""The settings of a server.
+
+Each setting is declared once; type, range, default, docs and CLI flag derive from its annotation.
+"""
 
 import re
 from enum import StrEnum
@@ -7,8 +10,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-_DAY = 86_400
-_PATH = {"path": True}
+_DAY_SECONDS = 86_400
+_IS_PATH = {"path": True}
+DEFAULT_DATA_DIR = "~/.stoker"
+DEMO_DATA_DIR = "~/.stoker-demo"
+"""Data directory of a demo, separate from that of a real installation unless `data_dir` is set."""
 
 
 class LogFormat(StrEnum):
@@ -29,10 +35,20 @@ class MonitoringAccess(StrEnum):
     OPEN = "open"
 
 
-class Containment(StrEnum):
+class MonitoringScope(StrEnum):
+    FLEET = "fleet"
+    WORKSPACES = "workspaces"
+
+
+class ContainmentPolicy(StrEnum):
     AUTO = "auto"
     NAMESPACES = "namespaces"
     SUBREAPER = "subreaper"
+
+
+class GpuFaultAction(StrEnum):
+    KEEP = "keep"
+    REQUEUE = "requeue"
 
 
 class LocalTrust(StrEnum):
@@ -41,123 +57,194 @@ class LocalTrust(StrEnum):
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What an operator can choose. Upper limits keep every product with milliseconds inside 64 bits."""
+    """All settings. The upper limits keep values in milliseconds within 64 bits."""
 
     host: Annotated[str, Meta(min_length=1, description="Address to listen on.")] = "127.0.0.1"
-    port: Annotated[int, Meta(ge=0, le=65535, description="Port to listen on; 0 takes any free port.")] = 8080
+    port: Annotated[int, Meta(ge=0, le=65535, description="Port to listen on; 0 picks a free port.")] = 8080
     data_dir: Annotated[
-        str, Meta(min_length=1, description="Directory for the database, logs and samples.", extra=_PATH)
-    ] = "~/.stoker"
+        str,
+        Meta(
+            min_length=1,
+            description="Directory for the database, logs and samples. With demo, the default is `~/.stoker-demo`.",
+            extra=_IS_PATH,
+        ),
+    ] = DEFAULT_DATA_DIR
     database: Annotated[
-        str, Meta(description="PostgreSQL address (postgresql://...); empty means SQLite in the data directory.")
+        str, Meta(description="PostgreSQL URL (postgresql://...); empty means SQLite in the data directory.")
     ] = ""
-    database_pool: Annotated[int, Meta(ge=1, le=200, description="PostgreSQL connections held open at most.")] = 10
-    log_format: Annotated[LogFormat, Meta(description="How log lines are written.")] = LogFormat.TEXT
-    log_level: Annotated[LogLevel, Meta(description="The least severe line that is logged.")] = LogLevel.INFO
+    database_pool: Annotated[int, Meta(ge=1, le=200, description="Maximum number of PostgreSQL connections.")] = 10
+    log_format: Annotated[LogFormat, Meta(description="Format of log lines.")] = LogFormat.TEXT
+    log_level: Annotated[LogLevel, Meta(description="Minimum severity of logged lines.")] = LogLevel.INFO
     tls_cert: Annotated[
-        str, Meta(description="PEM file with the certificate chain; empty means plain HTTP.", extra=_PATH)
+        str, Meta(description="PEM file with the certificate chain; empty means plain HTTP.", extra=_IS_PATH)
     ] = ""
-    tls_key: Annotated[str, Meta(description="PEM file with the key of tls_cert.", extra=_PATH)] = ""
-    body_limit_bytes: Annotated[int, Meta(ge=1024, le=2**30, description="Largest request body.")] = 2_097_152
-    header_limit_bytes: Annotated[int, Meta(ge=1024, le=2**20, description="Largest request head.")] = 32_768
-    connection_limit: Annotated[int, Meta(ge=1, le=1_000_000, description="Connections served at once.")] = 1000
+    tls_key: Annotated[str, Meta(description="PEM file with the private key of tls_cert.", extra=_IS_PATH)] = ""
+    body_limit_bytes: Annotated[int, Meta(ge=1024, le=2**30, description="Maximum size of a request body.")] = 2_097_152
+    header_limit_bytes: Annotated[int, Meta(ge=1024, le=2**20, description="Maximum size of the request headers.")] = (
+        32_768
+    )
+    connection_limit: Annotated[int, Meta(ge=1, le=1_000_000, description="Maximum number of open connections.")] = 1000
     peer_connection_limit: Annotated[
         int,
-        Meta(ge=1, le=1_000_000, description="Connections from one address at once; trusted proxies may have all."),
+        Meta(
+            ge=1,
+            le=1_000_000,
+            description="Maximum number of open connections per IPv4 address or IPv6 /64; trusted proxies are exempt.",
+        ),
     ] = 500
     request_timeout_seconds: Annotated[
-        float, Meta(gt=0, le=_DAY, description="How long a request may take before it is given up.")
+        float,
+        Meta(gt=0, le=_DAY_SECONDS, description="Time limit of a request; a write may still be committed after it."),
     ] = 30.0
     key_rate_limit: Annotated[
         int,
-        Meta(ge=0, le=1_000_000, description="Requests a second per key, session or application; 0 means no limit."),
+        Meta(
+            ge=0, le=1_000_000, description="Requests per second per API key, session or application; 0 means no limit."
+        ),
     ] = 10_000
     address_rate_limit: Annotated[
         int,
         Meta(
             ge=0,
             le=1_000_000,
-            description="Requests a second per remote address; 0 means no limit. Loopback is never limited.",
+            description="Requests per second per IPv4 address or IPv6 /64; 0 means no limit. Loopback is exempt.",
         ),
     ] = 1000
+    explain_rate_limit: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=1_000_000,
+            description="Explain requests per second per API key, session or application; 0 means no limit.",
+        ),
+    ] = 20
     stream_limit: Annotated[
-        int, Meta(ge=1, le=1_000_000, description="Logs and events that one user may read at the same time.")
+        int, Meta(ge=1, le=1_000_000, description="Maximum number of open log and event streams per user.")
     ] = 200
+    exec_limit: Annotated[
+        int, Meta(ge=1, le=1_000_000, description="Maximum number of open exec sessions per user.")
+    ] = 100
+    exec_rate_limit: Annotated[
+        int,
+        Meta(ge=0, le=1_000_000, description="Exec sessions per minute that one user may start; 0 means no limit."),
+    ] = 600
+    stream_patience_seconds: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=_DAY_SECONDS,
+            description="How long exec sessions and log and event streams stay open while the database is unreachable, "
+            "and so cannot be checked for revoked access.",
+        ),
+    ] = 120.0
     trusted_proxies: Annotated[
         tuple[str, ...],
-        Meta(description="Address ranges (CIDR) of proxies whose X-Forwarded-For and -Proto are believed."),
+        Meta(description="CIDRs of proxies whose X-Forwarded-For and X-Forwarded-Proto headers are trusted."),
     ] = ()
     monitoring_access: Annotated[
         MonitoringAccess,
-        Meta(description="Who may read the monitoring APIs: this machine only, whoever has signed in, or anyone."),
+        Meta(
+            description="Who may read the monitoring APIs: processes of this machine (its jobs need a credential), "
+            "authenticated callers, or anyone."
+        ),
     ] = MonitoringAccess.LOOPBACK
+    monitoring_scope: Annotated[
+        MonitoringScope,
+        Meta(
+            description="What authenticated callers other than admins see in the monitoring APIs: the whole fleet, or "
+            "the GPUs that their own workspaces hold."
+        ),
+    ] = MonitoringScope.FLEET
     default_cluster: Annotated[
         str,
-        Meta(min_length=1, description="Cluster where none is named; under demo, unless it is set, `demo`."),
+        Meta(min_length=1, description="Cluster of requests that name none. With demo, the default is `demo`."),
     ] = "local"
     login_attempts: Annotated[
-        int, Meta(ge=1, le=1_000_000, description="Failures per user name or address before log-in pauses.")
+        int,
+        Meta(
+            ge=1,
+            le=1_000_000,
+            description="Failed log-ins per user name, and in total, from one IPv4 address or IPv6 /64 before further "
+            "log-ins from there are blocked.",
+        ),
     ] = 5
-    login_window_seconds: Annotated[int, Meta(ge=1, le=_DAY, description="How long a failed log-in counts.")] = 300
-    session_seconds: Annotated[int, Meta(ge=60, le=366 * _DAY, description="How long a log-in lasts.")] = 43_200
+    login_window_seconds: Annotated[
+        int, Meta(ge=1, le=_DAY_SECONDS, description="How long a failed log-in counts towards login_attempts.")
+    ] = 300
+    session_seconds: Annotated[int, Meta(ge=60, le=366 * _DAY_SECONDS, description="Lifetime of a session.")] = 43_200
     token_seconds: Annotated[
-        int, Meta(ge=3600, le=3660 * _DAY, description="How long an application's token lasts.")
+        int, Meta(ge=3600, le=3660 * _DAY_SECONDS, description="Lifetime of an application's token.")
     ] = 86_400
     demo: Annotated[
-        bool, Meta(description="Add a simulated cluster, `demo`, with teams, a past and people who go on working.")
+        bool, Meta(description="Add the simulated cluster `demo` with teams, a usage history and ongoing load.")
     ] = False
     demo_gpus: Annotated[
-        int, Meta(ge=48, le=1_000_000, description="GPUs of the simulated cluster, to the next whole node.")
+        int, Meta(ge=48, le=1_000_000, description="GPUs of the simulated cluster, rounded up to whole nodes.")
     ] = 1024
     demo_nodes: Annotated[
         int,
-        Meta(ge=0, le=100_000, description="Nodes of the simulated cluster; 0 means as many as demo_gpus needs."),
+        Meta(ge=0, le=100_000, description="Nodes of the simulated cluster; 0 means as many as demo_gpus requires."),
     ] = 0
-    demo_days: Annotated[
-        float, Meta(ge=0, le=366, description="Days of the simulated past, of those in which demo_speed is 1.")
-    ] = 30.0
+    demo_days: Annotated[float, Meta(ge=0, le=366, description="Days of simulated history, at a demo_speed of 1.")] = (
+        30.0
+    )
     demo_speed: Annotated[
-        float, Meta(ge=0.01, le=1000, description="Simulated seconds in a second, for all that simulated pods do.")
+        float, Meta(ge=0.01, le=1000, description="Simulated seconds per second, for the activity of simulated pods.")
     ] = 1.0
     seed: Annotated[
-        int, Meta(ge=0, le=2**53, description="Another number is another simulated cluster; the same is the same.")
+        int,
+        Meta(ge=0, le=2**53, description="Random seed of the simulated cluster; the same seed gives the same cluster."),
     ] = 1
     gpus: Annotated[
         int,
-        Meta(ge=-1, le=1024, description="Pretend GPUs of this machine, for tests; -1 means those that are there."),
+        Meta(ge=-1, le=1024, description="Number of fake GPUs of this machine, for tests; -1 means the real ones."),
     ] = -1
     containment: Annotated[
-        Containment, Meta(description="How local jobs are kept apart; auto takes the strongest this machine allows.")
-    ] = Containment.AUTO
+        ContainmentPolicy,
+        Meta(description="How local jobs are isolated; auto picks the strongest method this machine supports."),
+    ] = ContainmentPolicy.AUTO
     local_trust: Annotated[
         LocalTrust,
-        Meta(description="Who may run local jobs where they cannot be kept from the platform: admins, or everyone."),
+        Meta(description="Who may run local jobs on a machine that cannot isolate them: admins, or everyone."),
     ] = LocalTrust.ADMINS
     local_user: Annotated[
         int,
         Meta(
             ge=0,
             le=4_000_000_000,
-            description="When the server is root, jobs of workspace n run as the user with this number plus n; "
+            description="If the server runs as root, jobs of workspace n run with the user ID of this value plus n; "
             "0 runs them as root.",
         ),
     ] = 2_000_000_000
     local_takeover: Annotated[
         bool,
-        Meta(description="Take over the local cluster of another server that is gone; its pods are given up."),
+        Meta(description="Take over the local cluster of a server that no longer exists; its pods are lost."),
     ] = False
-    log_days: Annotated[int, Meta(ge=1, le=36_600, description="How long what workloads print is kept.")] = 14
+    rollout_deadline_seconds: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=366 * _DAY_SECONDS,
+            description="How long a replica of a new revision may take to become ready, unless its workload sets a "
+            "timeout.",
+        ),
+    ] = 600
+    rollout_rollback: Annotated[
+        bool,
+        Meta(description="Roll back to the last good revision when a new one misses its rollout deadline."),
+    ] = True
+    log_days: Annotated[int, Meta(ge=1, le=36_600, description="Days to keep workload logs.")] = 14
     log_limit_bytes: Annotated[
-        int, Meta(ge=2**16, le=2**40, description="How much of what one pod prints is kept; the oldest goes first.")
+        int, Meta(ge=2**16, le=2**40, description="Maximum log size per pod; the oldest lines are deleted first.")
     ] = 268_435_456
-    training_days: Annotated[int, Meta(ge=1, le=36_600, description="How long training metrics are kept.")] = 90
+    training_days: Annotated[int, Meta(ge=1, le=36_600, description="Days to keep training metrics.")] = 90
     low_space_bytes: Annotated[
         int,
         Meta(
             ge=0,
             le=2**50,
-            description="Free space of the data directory's disk below which nothing new is accepted, with SQLite; "
-            "never more than a tenth of the disk.",
+            description="Free disk space of the data directory below which new objects are rejected, with SQLite; "
+            "capped at a tenth of the disk.",
         ),
     ] = 268_435_456
     reserve_bytes: Annotated[
@@ -165,70 +252,96 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             ge=0,
             le=2**40,
-            description="Space held back for stopping and deleting on a full disk, with SQLite; never more than a "
+            description="Disk space reserved for stopping and deleting on a full disk, with SQLite; capped at a "
             "twentieth of the disk.",
         ),
     ] = 33_554_432
     prometheus_url: Annotated[
         str,
         Meta(
-            description="Prometheus or VictoriaMetrics with the GPUs' metrics, user and password included if it asks "
-            "for them; empty means that this machine is read itself."
+            description="URL of Prometheus or VictoriaMetrics with GPU metrics, including user and password if "
+            "required; empty means that the GPUs of this machine are sampled directly."
         ),
     ] = ""
     prometheus_token_file: Annotated[
-        str, Meta(description="File with a bearer token for prometheus_url; read at every use.", extra=_PATH)
+        str, Meta(description="File with a bearer token for prometheus_url; read for every request.", extra=_IS_PATH)
     ] = ""
-    prometheus_prefix: Annotated[str, Meta(description="What the exporter puts before the names of its metrics.")] = ""
+    prometheus_prefix: Annotated[str, Meta(description="Prefix of the exporter's metric names.")] = ""
     prometheus_node_label: Annotated[
-        str, Meta(description="Label that names the node; empty means that of the exporter.")
+        str, Meta(description="Label with the node name; empty means the exporter's default.")
     ] = ""
+    gpu_fault_action: Annotated[
+        GpuFaultAction,
+        Meta(
+            description="What happens to a workload when one of its GPUs becomes faulty: it keeps running, or is "
+            "requeued without using a retry."
+        ),
+    ] = GpuFaultAction.KEEP
+    gpu_ecc_threshold: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=1_000_000_000,
+            description="Number of uncorrected ECC errors since the driver started at which a GPU counts as faulty.",
+        ),
+    ] = 1
     idle_threshold: Annotated[
-        float, Meta(ge=0, le=100, description="A GPU whose utilisation, in percent, is not above this is idle.")
+        float, Meta(ge=0, le=100, description="Utilization in percent up to which a GPU counts as idle.")
     ] = 1.0
     gpu_prices: Annotated[
         dict[str, float],
-        Meta(description="What an hour of a GPU costs, by model; `*` is for all other models."),
+        Meta(description="Price of a GPU hour by GPU model; `*` is the price of all other models."),
     ] = {}
     currency: Annotated[
-        str, Meta(max_length=12, description="Word or sign beside costs; empty means that they are plain numbers.")
+        str, Meta(max_length=12, description="Currency shown with costs; empty means plain numbers.")
     ] = ""
     sample_seconds: Annotated[
-        int, Meta(ge=1, le=3600, description="How often the hardware is read, in step with the clock.")
+        int, Meta(ge=1, le=3600, description="Interval of hardware samples, aligned to the clock.")
     ] = 15
-    sample_days: Annotated[int, Meta(ge=1, le=36_600, description="How long readings of GPUs are kept.")] = 30
+    sample_days: Annotated[int, Meta(ge=1, le=36_600, description="Days to keep GPU samples.")] = 30
     snapshot_seconds: Annotated[
-        int, Meta(ge=60, le=3600, description="How often it is written down who holds which GPUs.")
+        int,
+        Meta(ge=60, le=3600, description="Interval of allocation snapshots, which record the GPUs of each workload."),
     ] = 300
+    snapshot_days: Annotated[int, Meta(ge=1, le=36_600, description="Days to keep allocation snapshots.")] = 90
+    usage_days: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=36_600,
+            description="Days (UTC) to keep usage: closed hours, daily totals and the GPU inventory.",
+        ),
+    ] = 400
     webhook_private_targets: Annotated[
         bool,
-        Meta(
-            description="Let webhooks go to private, loopback and other addresses that are not on the public internet, "
-            "and over plain HTTP."
-        ),
+        Meta(description="Allow webhooks to private, loopback and other non-public addresses, and over plain HTTP."),
     ] = False
-    webhook_days: Annotated[
-        int, Meta(ge=1, le=36_600, description="How long it is kept what was sent to webhooks, and what came of it.")
-    ] = 14
-    audit_days: Annotated[
-        int, Meta(ge=0, le=36_600, description="How long audit records are kept; 0 means for ever.")
-    ] = 365
+    webhook_days: Annotated[int, Meta(ge=1, le=36_600, description="Days to keep webhook deliveries.")] = 14
+    audit_days: Annotated[int, Meta(ge=0, le=36_600, description="Days to keep audit records; 0 means forever.")] = 365
     idempotency_hours: Annotated[
-        int, Meta(ge=1, le=8784, description="How long a repeated Idempotency-Key gets the first answer again.")
+        int, Meta(ge=1, le=8784, description="How long a repeated Idempotency-Key returns the first response.")
     ] = 24
 
     def __repr__(self) -> str:
-        return f"Settings({public(self)})"  # a log line or a traceback must not show a password
+        return f"Settings({redacted_settings(self)})"  # a log line or a traceback must not show a password
 
 
-def public(settings: Settings) -> dict[str, object]:
-    """The values as they may be shown: a password inside an address is hidden."""
+def redacted_settings(settings: Settings) -> dict[str, object]:
+    """The values for display, with passwords in URLs redacted."""
     values: dict[str, object] = msgspec.to_builtins(settings)
-    return {name: masked(value) if isinstance(value, str) else value for name, value in values.items()}
+    return {name: redact(value) if isinstance(value, str) else value for name, value in values.items()}
 
 
-def masked(text: str) -> str:
-    """Hides rather too much than too little: PostgreSQL takes a password in the query too, and few escape an @."""
-    text = re.sub(r"(?i)(password\s*=\s*)[^&]*", r"\1***", text)
-    text = re.sub(r"(?s)(://[^:]*):.*@", r"\1:***@", text)
-    return re.sub(r"(?s)^([^:/@]*):(?!//).*@", r"\1:***@", text)
+REDACTED = "***"
+
+
+def redact(text: str) -> str:
+    """Redact passwords, if in doubt too much: PostgreSQL also takes one in the query, and an @ is often unescaped."""
+    text = re.sub(r"(?i)(password\s*=\s*)[^&]*", rf"\1{REDACTED}", text)
+    text = re.sub(r"(?s)(://[^:]*):.*@", rf"\1:{REDACTED}@", text)
+    return re.sub(r"(?s)^([^:/@]*):(?!//).*@", rf"\1:{REDACTED}@", text)
+
+
+def is_redacted(text: str) -> bool:
+    """Whether a password was removed from this text, so that it cannot be used."""
+    return REDACTED in text

@@ -1,6 +1,6 @@
-"""What GPUs were used for, added up over hours: the question, the amounts, and what they cost.
+"""Usage reports: the query, the amounts by group, and their cost.
 
-Amounts are those of the ledger, whole milli-GPU-milliseconds, so every way of adding them up gives the same total.
+Amounts are those of the ledger, whole milli-GPU-milliseconds, so every grouping gives the same total.
 """
 
 import math
@@ -10,14 +10,14 @@ from fractions import Fraction
 
 from msgspec import Struct, structs
 
-from stoker.domain.usage import GPU_HOUR
+from stoker.domain.usage.ledger import GPU_HOUR
 
-EVERY_OTHER = "*"
-"""The model whose price is that of all models without one."""
-COST_DIGITS = 6
+DEFAULT_PRICE_KEY = "*"
+"""Key of the price for models without their own."""
+COST_DECIMALS = 6
 
 
-class UsageBy(StrEnum):
+class UsageGroupBy(StrEnum):
     CLUSTER = "cluster"
     WORKSPACE = "workspace"
     NAMESPACE = "namespace"
@@ -33,27 +33,37 @@ class UsageSort(StrEnum):
     IDLE = "idle"
 
 
-class UsageQuery(Struct, frozen=True, kw_only=True):
-    """Hours from one moment up to another, which is not included. `workspace_ids` of None is everything, with what
-    nobody held; `label` is the key whose values are told apart."""
+class UnclosedInterval(Struct, frozen=True):
+    """Time of a cluster that is not in a closed hour yet."""
 
-    by: UsageBy
+    cluster_id: str
+    from_at: int
+    to_at: int
+
+
+class UsageQuery(Struct, frozen=True, kw_only=True):
+    """A usage query from `from_at` up to, but not including, `to_at`. Without `workspace_ids` it covers everything,
+    including unallocated time; `label` is the key to group by; allocations in `unclosed_intervals` are added."""
+
+    group_by: UsageGroupBy
     label: str = ""
     from_at: int
     to_at: int
     cluster_ids: tuple[str, ...]
     workspace_ids: tuple[int, ...] | None = None
+    unclosed_intervals: tuple[UnclosedInterval, ...] = ()
     sort: UsageSort = UsageSort.ALLOCATED
     descending: bool = True
 
     @property
-    def whole(self) -> bool:
-        """Whether what nobody held belongs to one of the rows."""
-        return self.workspace_ids is None and self.by in {UsageBy.CLUSTER, UsageBy.MODEL}
+    def includes_unallocated(self) -> bool:
+        """Whether the groups contain unallocated time."""
+        return self.workspace_ids is None and self.group_by in {UsageGroupBy.CLUSTER, UsageGroupBy.MODEL}
 
 
-class Amounts(Struct, frozen=True):
-    """`lost` was held while the GPU was faulty; `faulty` is all faulty time, that one included."""
+class UsageAmounts(Struct, frozen=True):
+    """Amounts by category. `lost` was allocated while the GPU was faulty; `faulty` includes `lost`.
+    `open` was allocated in hours that are not closed yet, so its category is unknown."""
 
     busy: int = 0
     idle: int = 0
@@ -62,68 +72,69 @@ class Amounts(Struct, frozen=True):
     lost: int = 0
     free: int = 0
     faulty: int = 0
+    open: int = 0
 
     @property
     def allocated(self) -> int:
-        return self.busy + self.idle + self.starting + self.unmeasured + self.lost
+        return self.busy + self.idle + self.starting + self.unmeasured + self.lost + self.open
 
     @property
     def capacity(self) -> int:
-        return self.busy + self.idle + self.starting + self.unmeasured + self.free + self.faulty
+        return self.busy + self.idle + self.starting + self.unmeasured + self.free + self.faulty + self.open
 
-    def __add__(self, other: "Amounts") -> "Amounts":
+    def __add__(self, other: "UsageAmounts") -> "UsageAmounts":
         pairs = zip(structs.astuple(self), structs.astuple(other), strict=True)
-        return Amounts(*(mine + theirs for mine, theirs in pairs))
+        return UsageAmounts(*(mine + theirs for mine, theirs in pairs))
 
 
-class Group(Struct, frozen=True):
-    """One row: what it is by, and its amounts by model."""
+class UsageGroup(Struct, frozen=True):
+    """One group of a report with its amounts by GPU model."""
 
     key: str
-    models: Mapping[str, Amounts]
+    amounts_by_model: Mapping[str, UsageAmounts]
 
     @property
-    def amounts(self) -> Amounts:
-        return sum(self.models.values(), Amounts())
+    def total(self) -> UsageAmounts:
+        return sum(self.amounts_by_model.values(), UsageAmounts())
 
 
-class Cost(Struct, frozen=True):
-    """Of what was allocated, and of the part of it that was idle; None where a model has no price."""
+class UsageCost(Struct, frozen=True):
+    """Cost of allocated and of idle time; None if a model has no price."""
 
     allocated: float | None
     idle: float | None
 
 
-class Prices:
-    """What an hour of a GPU costs, by model: whole numbers of one small coin, so that costs add up as amounts do."""
+class PriceList:
+    """Prices of a GPU hour by model, as integers over a common denominator, so that costs add up exactly."""
 
     def __init__(self, by_model: Mapping[str, float]) -> None:
         exact = {model: Fraction(str(price)) for model, price in by_model.items()}
-        self._coins = math.lcm(*(price.denominator for price in exact.values()))
-        self._by_model = {model: int(price * self._coins) for model, price in exact.items()}
+        self._denominator = math.lcm(*(price.denominator for price in exact.values()))
+        self._price_by_model = {model: int(price * self._denominator) for model, price in exact.items()}
 
-    def of(self, model: str) -> int | None:
-        """In coins; None when it has no price."""
-        return self._by_model.get(model, self._by_model.get(EVERY_OTHER))
+    def price_of(self, model: str) -> int | None:
+        """The price in units of the common denominator; None without a price."""
+        return self._price_by_model.get(model, self._price_by_model.get(DEFAULT_PRICE_KEY))
 
     def cost(self, amounts: Iterable[tuple[str, int]]) -> float | None:
-        """What amounts of models cost together; None when one of them has no price, or none has."""
-        if not self._by_model:
+        """The total cost of amounts by model; None if a model has no price."""
+        if not self._price_by_model:
             return None
         total = 0
         for model, amount in amounts:
-            price = self.of(model)
+            price = self.price_of(model)
             if amount and price is None:
                 return None
             total += amount * (price or 0)
-        return round(total / (self._coins * GPU_HOUR), COST_DIGITS)
+        return round(total / (self._denominator * GPU_HOUR), COST_DECIMALS)
 
-    def costs(self, models: Mapping[str, Amounts]) -> Cost:
-        return Cost(
-            self.cost((model, each.allocated) for model, each in models.items()),
-            self.cost((model, each.idle) for model, each in models.items()),
+    def usage_cost(self, models: Mapping[str, UsageAmounts]) -> UsageCost:
+        return UsageCost(
+            self.cost((model, amounts.allocated) for model, amounts in models.items()),
+            self.cost((model, amounts.idle) for model, amounts in models.items()),
         )
 
-    def missing(self, models: Mapping[str, Amounts]) -> list[str]:
-        """The models that were held and have no price."""
-        return sorted(model for model, each in models.items() if each.allocated and self.of(model) is None)
+    def unpriced_models(self, models: Mapping[str, UsageAmounts]) -> list[str]:
+        """Models with allocations and without a price."""
+        return sorted(model for model, amounts in models.items() if amounts.allocated and self.price_of(model) is None)

@@ -1,7 +1,6 @@
-"""Webhooks: who is told of what happens, in which words, and what became of telling them.
+"""Webhooks: subscriptions, event payloads and delivery state.
 
-An event is a fact of the change that it tells about: its id and its words follow from that change alone, so however
-often it is sent, it is the same event.
+The ID and payload of an event derive from its transition alone, so every delivery of it is identical.
 """
 
 import hashlib
@@ -10,19 +9,17 @@ from enum import StrEnum
 import msgspec
 from msgspec import Struct
 
-from stoker.domain.clock import rfc3339
-from stoker.domain.idleness import REPORTED, WARNED
-from stoker.domain.lifecycle import Change
-from stoker.domain.workload import ConditionType, Phase, Workload
+from stoker.domain.clock import format_rfc3339
+from stoker.domain.workload.idle import REASON_IDLE, REASON_IDLE_WARNING
+from stoker.domain.workload.model import Workload
+from stoker.domain.workload.phase import ConditionType, Phase
+from stoker.domain.workload.phase_change import Transition
 
-MOST_WEBHOOKS = 50
-"""Of one workspace, or of the whole installation: every event is written down for each of them."""
-RETRY_SECONDS = (0, 5, 300, 1800, 7200, 18_000, 36_000, 50_400)
-"""How long each try waits after the one before it."""
-LONGEST_WAIT_SECONDS = 86_400
+MAX_WEBHOOKS = 50
+"""Maximum per workspace, and of webhooks without a workspace: every event adds a row for each of them."""
 
 
-class EventType(StrEnum):
+class WebhookEventType(StrEnum):
     WORKLOAD_COMPLETED = "workload.completed"
     WORKLOAD_FAILED = "workload.failed"
     WORKLOAD_STOPPED = "workload.stopped"
@@ -33,28 +30,29 @@ class EventType(StrEnum):
     TEST = "webhook.test"
 
     @property
-    def of_nodes(self) -> bool:
-        return self in {EventType.NODE_FAULTY, EventType.NODE_RECOVERED}
+    def is_node_event(self) -> bool:
+        return self in {WebhookEventType.NODE_FAULTY, WebhookEventType.NODE_RECOVERED}
 
 
 class Webhook(Struct, frozen=True):
-    """Where events go. Without a workspace it hears of all of them, and of nodes; without `events`, of everything."""
+    """A subscription. Without a workspace it receives events of all workspaces and of nodes; without `events`, all
+    types."""
 
     id: str
     url: str
     description: str
     workspace_id: int | None
     workspace: str | None
-    events: tuple[EventType, ...]
+    events: tuple[WebhookEventType, ...]
     enabled: bool
     disabled_because: str
     created_at: int
     updated_at: int
 
-    def wants(self, event: EventType, workspace_id: int | None) -> bool:
-        """Whether this is for it; an event that is of no workspace is only for whom all are."""
-        heard = self.workspace_id is None or self.workspace_id == workspace_id
-        return self.enabled and heard and (not self.events or event in self.events)
+    def subscribes_to(self, event: WebhookEventType, workspace_id: int | None) -> bool:
+        """Whether it receives an event; only webhooks without a workspace receive events without one."""
+        in_scope = self.workspace_id is None or self.workspace_id == workspace_id
+        return self.enabled and in_scope and (not self.events or event in self.events)
 
 
 class DeliveryState(StrEnum):
@@ -63,35 +61,35 @@ class DeliveryState(StrEnum):
     GIVEN_UP = "given-up"
 
 
-class Delivery(Struct, frozen=True):
-    """One event on its way to one webhook."""
+class WebhookDelivery(Struct, frozen=True):
+    """The delivery of one event to one webhook."""
 
     number: int
     webhook_id: str
     event_id: str
-    event: EventType
+    event: WebhookEventType
     at: int
     state: DeliveryState
     tries: int
     next_at: int | None
     tried_at: int | None
     status: int | None
-    """What the receiver last answered, if it did."""
+    """HTTP status of the last response, if there was one."""
     error: str
 
 
-class Told(Struct, frozen=True):
-    """An event in the words that are sent."""
+class WebhookEvent(Struct, frozen=True):
+    """An event with its encoded payload."""
 
     id: str
-    type: EventType
+    type: WebhookEventType
     at: int
     workspace_id: int | None
     payload: bytes
 
 
-class WorkloadNews(Struct, frozen=True, rename="camel"):
-    """What an event says of its workload."""
+class WorkloadEventData(Struct, frozen=True, rename="camel"):
+    """The payload of a workload event."""
 
     id: str
     uid: str
@@ -111,47 +109,49 @@ class WorkloadNews(Struct, frozen=True, rename="camel"):
     ended_at: str | None
 
 
-class NodeNews(Struct, frozen=True, rename="camel"):
-    """What an event says of its node."""
+class NodeEventData(Struct, frozen=True, rename="camel"):
+    """The payload of a node event."""
 
     name: str
     cluster: str
     message: str
 
 
-class TestNews(Struct, frozen=True, rename="camel"):
+class PingEventData(Struct, frozen=True, rename="camel"):
     webhook: str
     message: str = "Somebody asked for a test."
 
 
-class Payload(Struct, frozen=True):
-    type: EventType
+class WebhookPayload(Struct, frozen=True):
+    type: WebhookEventType
     timestamp: str
-    data: WorkloadNews | NodeNews | TestNews
+    data: WorkloadEventData | NodeEventData | PingEventData
 
 
-_ENDS = {
-    Phase.COMPLETED: EventType.WORKLOAD_COMPLETED,
-    Phase.FAILED: EventType.WORKLOAD_FAILED,
-    Phase.STOPPED: EventType.WORKLOAD_STOPPED,
+_EVENT_TYPE_BY_FINAL_PHASE = {
+    Phase.COMPLETED: WebhookEventType.WORKLOAD_COMPLETED,
+    Phase.FAILED: WebhookEventType.WORKLOAD_FAILED,
+    Phase.STOPPED: WebhookEventType.WORKLOAD_STOPPED,
 }
 
 
-def event_of(before: Workload, change: Change) -> EventType | None:
-    """What a change of a workload is to others, if it is anything to them."""
-    after = change.workload
-    if after.phase.ended:
-        return None if before.phase.ended else _ENDS[after.phase]
-    if any(condition.type is ConditionType.PREEMPTED for condition in change.conditions):
-        return EventType.WORKLOAD_PREEMPTED
-    if any(condition.reason in {REPORTED, WARNED} for condition in change.conditions):
-        return EventType.WORKLOAD_IDLE
+def event_type_of(before: Workload, transition: Transition) -> WebhookEventType | None:
+    """The event type of a transition; None if webhooks are not notified of it."""
+    after = transition.workload
+    if after.phase.is_finished:
+        return None if before.phase.is_finished else _EVENT_TYPE_BY_FINAL_PHASE[after.phase]
+    if any(condition.type is ConditionType.PREEMPTED for condition in transition.conditions):
+        return WebhookEventType.WORKLOAD_PREEMPTED
+    if any(condition.reason in {REASON_IDLE, REASON_IDLE_WARNING} for condition in transition.conditions):
+        return WebhookEventType.WORKLOAD_IDLE
     return None
 
 
-def workload_event(kind: EventType, change: Change, *, workspace: str, cluster: str, exit_code: int | None) -> Told:
-    workload, last = change.workload, change.conditions[-1]
-    news = WorkloadNews(
+def build_workload_event(
+    kind: WebhookEventType, transition: Transition, *, workspace: str, cluster: str, exit_code: int | None
+) -> WebhookEvent:
+    workload, last = transition.workload, transition.conditions[-1]
+    data = WorkloadEventData(
         id=workload.slug,
         uid=workload.uid,
         name=workload.name,
@@ -164,35 +164,32 @@ def workload_event(kind: EventType, change: Change, *, workspace: str, cluster: 
         message=last.message,
         exit_code=exit_code,
         attempt=workload.attempt,
-        gpus=workload.spec.total.gpu_milli / 1000,
-        submitted_at=rfc3339(workload.submitted_at),
-        started_at=None if workload.started_at is None else rfc3339(workload.started_at),
-        ended_at=None if workload.ended_at is None else rfc3339(workload.ended_at),
+        gpus=workload.spec.total_resources.gpu_milli / 1000,
+        submitted_at=format_rfc3339(workload.submitted_at),
+        started_at=None if workload.started_at is None else format_rfc3339(workload.started_at),
+        ended_at=None if workload.ended_at is None else format_rfc3339(workload.ended_at),
     )
-    return told(event_id(workload.uid, workload.version, last.at), kind, last.at, workload.workspace_id, news)
+    return build_event(
+        derive_event_id(workload.uid, workload.version, last.at), kind, last.at, workload.workspace_id, data
+    )
 
 
-def node_event(kind: EventType, cluster_id: str, news: NodeNews, at: int) -> Told:
-    return told(event_id(cluster_id, news.name, kind, at), kind, at, None, news)
+def build_node_event(kind: WebhookEventType, cluster_id: str, data: NodeEventData, at: int) -> WebhookEvent:
+    return build_event(derive_event_id(cluster_id, data.name, kind, at), kind, at, None, data)
 
 
-def told(
-    event: str, kind: EventType, at: int, workspace_id: int | None, news: WorkloadNews | NodeNews | TestNews
-) -> Told:
-    return Told(event, kind, at, workspace_id, msgspec.json.encode(Payload(kind, rfc3339(at), news)))
+def build_event(
+    event: str,
+    kind: WebhookEventType,
+    at: int,
+    workspace_id: int | None,
+    data: WorkloadEventData | NodeEventData | PingEventData,
+) -> WebhookEvent:
+    return WebhookEvent(
+        event, kind, at, workspace_id, msgspec.json.encode(WebhookPayload(kind, format_rfc3339(at), data))
+    )
 
 
-def event_id(*facts: object) -> str:
-    """The same for the same facts. It has no full stop, which parts it from what is signed with it."""
+def derive_event_id(*facts: object) -> str:
+    """An ID derived from the facts. It contains no full stop, which separates it from the rest of the signed text."""
     return "msg_" + hashlib.sha256("/".join(map(str, facts)).encode()).hexdigest()[:32]
-
-
-def wait_seconds(tries: int, jitter: float, asked_seconds: int = 0) -> float | None:
-    """How long to wait after so many tries that failed; None when that was the last one.
-
-    `jitter`, from 0 to 1, keeps many from coming back at once; the receiver may ask for longer, within reason.
-    """
-    if tries >= len(RETRY_SECONDS):
-        return None
-    own = RETRY_SECONDS[tries] * (1 + jitter / 10)
-    return max(own, min(asked_seconds, LONGEST_WAIT_SECONDS))

@@ -1,4 +1,4 @@
-"""Signatures of the Standard Webhooks format: whoever knows the secret can tell that an event is from here."""
+"""Signatures in the Standard Webhooks format, with which a receiver verifies the origin of an event."""
 
 import base64
 import binascii
@@ -7,34 +7,36 @@ from collections.abc import Iterable
 
 from stoker.domain.errors import bad_request
 
-PREFIX = "whsec_"
-FEWEST_BYTES = 24
-MOST_BYTES = 64
+SECRET_PREFIX = "whsec_"
+MIN_SECRET_BYTES = 24
+MAX_SECRET_BYTES = 64
 
 
-def secret_text(raw: bytes) -> str:
-    """A secret as people copy it."""
-    return PREFIX + base64.b64encode(raw).decode()
+def encode_secret(raw: bytes) -> str:
+    """The text form of a secret."""
+    return SECRET_PREFIX + base64.b64encode(raw).decode()
 
 
 def check_secret(text: str, field: str) -> str:
-    """The secret, if it is one that can be used."""
+    """The secret, if it is valid."""
     try:
-        size = len(_key(text)) if text.startswith(PREFIX) else 0
+        size = len(_decode_key(text)) if text.startswith(SECRET_PREFIX) else 0
     except (binascii.Error, ValueError):
         size = 0
-    if not FEWEST_BYTES <= size <= MOST_BYTES:
+    if not MIN_SECRET_BYTES <= size <= MAX_SECRET_BYTES:
         raise bad_request(
-            field, f"use {PREFIX} and {FEWEST_BYTES} to {MOST_BYTES} random bytes in base64, or leave it out."
+            field,
+            f"use {SECRET_PREFIX} and {MIN_SECRET_BYTES} to {MAX_SECRET_BYTES} random bytes in base64, "
+            "or leave it out.",
         )
     return text
 
 
-def headers(secrets: Iterable[str], event_id: str, at: int, payload: bytes) -> dict[str, str]:
-    """What is sent with an event at this moment: one signature for each secret that is still good."""
+def signature_headers(secrets: Iterable[str], event_id: str, at: int, payload: bytes) -> dict[str, str]:
+    """The headers of a delivery: one signature for each valid secret."""
     seconds = str(at // 1000)
     signed = f"{event_id}.{seconds}.".encode() + payload
-    signatures = (base64.b64encode(hmac.digest(_key(secret), signed, "sha256")).decode() for secret in secrets)
+    signatures = (base64.b64encode(hmac.digest(_decode_key(secret), signed, "sha256")).decode() for secret in secrets)
     return {
         "webhook-id": event_id,
         "webhook-timestamp": seconds,
@@ -42,5 +44,5 @@ def headers(secrets: Iterable[str], event_id: str, at: int, payload: bytes) -> d
     }
 
 
-def _key(secret: str) -> bytes:
-    return base64.b64decode(secret.removeprefix(PREFIX), validate=True)
+def _decode_key(secret: str) -> bytes:
+    return base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)

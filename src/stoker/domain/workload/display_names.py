@@ -1,22 +1,22 @@
-"""What workloads are called in a sentence, for someone who may not know of all of them."""
+"""Names of workloads in messages; a reader does not learn the names of workloads it may not see."""
 
 from collections.abc import Callable, Iterator, Mapping
 
-from stoker.domain.workload import Workload
+from stoker.domain.workload.model import Workload
 
-OTHER = "a workload of another workspace"
+HIDDEN_WORKLOAD_NAME = "a workload of another workspace"
 
 
-class Names(Mapping[str, str]):
-    """Slugs by uid; a workload that must not be named is called one of another workspace."""
+class DisplayNames(Mapping[str, str]):
+    """Slugs by uid; hidden workloads get a generic name."""
 
-    def __init__(self, workloads: Mapping[str, Workload], may_name: Callable[[Workload], bool]) -> None:
+    def __init__(self, workloads: Mapping[str, Workload], is_visible: Callable[[Workload], bool]) -> None:
         self._workloads = workloads
-        self._may_name = may_name
+        self._is_visible = is_visible
 
     def __getitem__(self, uid: str) -> str:
         workload = self._workloads[uid]
-        return workload.slug if self._may_name(workload) else OTHER
+        return workload.slug if self._is_visible(workload) else HIDDEN_WORKLOAD_NAME
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._workloads)
@@ -25,6 +25,6 @@ class Names(Mapping[str, str]):
         return len(self._workloads)
 
 
-def names_for(workload: Workload, workloads: Mapping[str, Workload]) -> Names:
-    """As the members of its workspace may read them."""
-    return Names(workloads, lambda other: other.workspace_id == workload.workspace_id)
+def display_names_for(workload: Workload, workloads: Mapping[str, Workload]) -> DisplayNames:
+    """The names that members of the workload's workspace may see."""
+    return DisplayNames(workloads, lambda other: other.workspace_id == workload.workspace_id)

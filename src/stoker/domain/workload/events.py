@@ -1,80 +1,97 @@
-"""What can happen to a workload. `lifecycle.transition` says what follows from it."""
+"""Events of a workload's life; `lifecycle.transition` applies them."""
 
 from msgspec import Struct
 
-from stoker.domain.workload import Spec
+from stoker.domain.workload.spec import Spec
 
 
-class Placed(Struct, frozen=True):
-    """It has a place, in these node pools; the attempt begins. Until `guaranteed_until` nobody takes the place."""
+class Dispatched(Struct, frozen=True):
+    """The scheduler placed the workload in these node pools and a new attempt begins. It is not preempted before
+    `guaranteed_until`."""
 
     at: int
-    pools: tuple[str, ...] = ()
+    node_pools: tuple[str, ...] = ()
     guaranteed_until: int | None = None
 
 
-class PodsUp(Struct, frozen=True):
-    """Every pod that is wanted runs."""
+class SubmittedToEngine(Struct, frozen=True):
+    """The workload is handed to an engine that admits workloads by itself, and a new attempt begins."""
 
     at: int
 
 
-class PodsShort(Struct, frozen=True):
-    """Some of the pods that should be up are not; said again when there is something new to say about it."""
+class PodsReady(Struct, frozen=True):
+    """All pods are ready."""
+
+    at: int
+
+
+class PodsNotReady(Struct, frozen=True):
+    """Some pods are not ready; repeated when the message changes."""
+
+    at: int
+    message: str
+
+
+class LaunchRetrying(Struct, frozen=True):
+    """The engine cannot start the pods now; the launch is retried."""
 
     at: int
     message: str
 
 
-class StartDelayed(Struct, frozen=True):
-    """The engine cannot start its pods now, and is asked again."""
+class LaunchRejected(Struct, frozen=True):
+    """The engine will never start these pods."""
 
     at: int
     message: str
+    has_remaining_pods: bool = False
 
 
-class StartRefused(Struct, frozen=True):
-    """The engine will never start these pods. `left` run all the same."""
-
-    at: int
-    message: str
-    left: bool = False
-
-
-class PodsEnded(Struct, frozen=True):
-    """The pods of something that ends have ended, or one of them has failed. `left` still run."""
+class PodsFinished(Struct, frozen=True):
+    """All pods of a workload that runs to completion have finished, or one has failed."""
 
     at: int
     success: bool
     message: str
-    left: bool = False
+    has_remaining_pods: bool = False
 
 
 class PodsLost(Struct, frozen=True):
-    """A node, or the keeper of a pod, has gone, without the workload's fault. `left` still run."""
+    """A node or the shim of a pod disappeared; the workload is not at fault."""
 
     at: int
     message: str
-    left: bool = False
+    has_remaining_pods: bool = False
 
 
-class PodsGone(Struct, frozen=True):
-    """No pod of the attempt is left."""
+class GpuFailed(Struct, frozen=True):
+    """One of its GPUs is faulty, and the workload has to run elsewhere."""
+
+    at: int
+    message: str
+
+
+class PodsTerminated(Struct, frozen=True):
+    """All pods of the attempt have terminated."""
 
     at: int
 
 
-class StopAsked(Struct, frozen=True):
+class StopRequested(Struct, frozen=True):
+    """A user asks for a stop. `grace_seconds` of None means the default grace period."""
+
+    at: int
+    by: str
+    grace_seconds: int | None = None
+
+
+class DeleteRequested(Struct, frozen=True):
     at: int
     by: str
 
 
-class DeleteAsked(Struct, frozen=True):
-    at: int
-    by: str
-
-
-class ResumeAsked(Struct, frozen=True):
+class ResumeRequested(Struct, frozen=True):
     at: int
     by: str
 
@@ -84,14 +101,21 @@ class TimedOut(Struct, frozen=True):
 
 
 class Preempted(Struct, frozen=True):
-    """It gives its place to another."""
+    """The scheduler preempts the workload so that another can start."""
 
     at: int
     by: str
 
 
-class IdleNoted(Struct, frozen=True):
-    """Nobody uses its GPUs, and its owner is told."""
+class NodesReserved(Struct, frozen=True):
+    """Capacity on these nodes is reserved while others terminate; without nodes, the reservation ends."""
+
+    at: int
+    nodes: tuple[str, ...]
+
+
+class IdleDetected(Struct, frozen=True):
+    """Its GPUs are idle; the condition notifies its owner."""
 
     at: int
     reason: str
@@ -103,40 +127,63 @@ class DependencyFailed(Struct, frozen=True):
     message: str
 
 
-class Replaced(Struct, frozen=True):
-    """What it runs was changed: its pods must be replaced. A queued one only gets the new words."""
+class SpecChanged(Struct, frozen=True):
+    """A user changed the spec, so that pods have to be replaced; a pending workload only gets the new spec.
+    `restored_revision` is the earlier revision that the user went back to, if any."""
 
     at: int
     by: str
     spec: Spec
+    restored_revision: int = 0
 
 
-class ContactLost(Struct, frozen=True):
+class RolledBack(Struct, frozen=True):
+    """The present revision is abandoned; the spec of the last good one becomes a new revision."""
+
+    at: int
+    spec: Spec
+    message: str
+
+
+class NoteAdded(Struct, frozen=True):
+    """A lasting message about the running workload; the phase does not change."""
+
+    at: int
+    reason: str
+    message: str
+
+
+class EngineUnreachable(Struct, frozen=True):
     at: int
     message: str
 
 
-class ContactRegained(Struct, frozen=True):
+class EngineReachable(Struct, frozen=True):
     at: int
 
 
-Event = (
-    Placed
-    | PodsUp
-    | PodsShort
-    | StartDelayed
-    | StartRefused
-    | PodsEnded
+LifecycleEvent = (
+    Dispatched
+    | SubmittedToEngine
+    | PodsReady
+    | PodsNotReady
+    | LaunchRetrying
+    | LaunchRejected
+    | PodsFinished
     | PodsLost
-    | PodsGone
-    | StopAsked
-    | DeleteAsked
-    | ResumeAsked
+    | GpuFailed
+    | PodsTerminated
+    | StopRequested
+    | DeleteRequested
+    | ResumeRequested
     | TimedOut
     | Preempted
-    | IdleNoted
+    | NodesReserved
+    | IdleDetected
     | DependencyFailed
-    | Replaced
-    | ContactLost
-    | ContactRegained
+    | SpecChanged
+    | RolledBack
+    | NoteAdded
+    | EngineUnreachable
+    | EngineReachable
 )

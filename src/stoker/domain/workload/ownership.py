@@ -1,4 +1,4 @@
-"""Who owns whom in a cluster: owner references as a tree in which everything stands once."""
+"""Owner references of cluster objects as a tree in which each object occurs once."""
 
 from collections import defaultdict, deque
 from collections.abc import Iterable
@@ -6,57 +6,59 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 
-class Owned(Struct, frozen=True):
-    """Something in a cluster, and the uid of what made it."""
+class OwnedObject(Struct, frozen=True):
+    """An object of a cluster and the uid of its owner."""
 
     uid: str
     kind: str
     name: str
     namespace: str
-    owner: str
+    owner_uid: str = ""
 
 
-class Branch(Struct, frozen=True):
+class OwnerTreeNode(Struct, frozen=True):
     kind: str
     name: str
     namespace: str
     uid: str
-    children: list["Branch"]
+    children: list["OwnerTreeNode"]
 
 
-def tree(root: Owned, owned: Iterable[Owned]) -> Branch:
-    """Everything below a root, in the order in which it is given.
+def build_owner_tree(root: OwnedObject, owned: Iterable[OwnedObject]) -> OwnerTreeNode:
+    """The tree below a root, in input order.
 
-    What names an owner that is not here hangs from the root itself, and so does one of every ring of owners, which cuts
-    it open; a uid that comes twice counts once.
+    Objects with an unknown owner become children of the root, and so does one object of every cycle of owners, which
+    breaks the cycle. Of objects with the same uid the last counts.
     """
-    found = {each.uid: each for each in owned if each.uid != root.uid}
-    below: dict[str, list[Owned]] = defaultdict(list)
-    for each in found.values():
-        below[each.owner if each.owner in found else root.uid].append(each)
-    made = Branch(root.kind, root.name, root.namespace, root.uid, [])
+    by_uid = {item.uid: item for item in owned if item.uid != root.uid}
+    children_by_owner: dict[str, list[OwnedObject]] = defaultdict(list)
+    for item in by_uid.values():
+        children_by_owner[item.owner_uid if item.owner_uid in by_uid else root.uid].append(item)
+    root_node = OwnerTreeNode(root.kind, root.name, root.namespace, root.uid, [])
     placed = {root.uid}
-    _grow(made, below, placed)
-    for each in found.values():
-        if each.uid not in placed:
-            placed.add(each.uid)
-            cut = _branch(each)
-            made.children.append(cut)
-            _grow(cut, below, placed)
-    return made
+    _attach_descendants(root_node, children_by_owner, placed)
+    for item in by_uid.values():
+        if item.uid not in placed:
+            placed.add(item.uid)
+            branch = _to_tree_node(item)
+            root_node.children.append(branch)
+            _attach_descendants(branch, children_by_owner, placed)
+    return root_node
 
 
-def _grow(top: Branch, below: dict[str, list[Owned]], placed: set[str]) -> None:
-    """Hang everything that is not placed yet where it belongs; without recursion, however deep it goes."""
-    waiting = deque([top])
-    while waiting:
-        branch = waiting.popleft()
-        for each in below.get(branch.uid, ()):
-            if each.uid not in placed:
-                placed.add(each.uid)
-                branch.children.append(_branch(each))
-        waiting.extend(branch.children)
+def _attach_descendants(
+    start: OwnerTreeNode, children_by_owner: dict[str, list[OwnedObject]], placed: set[str]
+) -> None:
+    """Attach all descendants that are not placed yet; iteratively, because the depth is not limited."""
+    queue = deque([start])
+    while queue:
+        branch = queue.popleft()
+        for item in children_by_owner.get(branch.uid, ()):
+            if item.uid not in placed:
+                placed.add(item.uid)
+                branch.children.append(_to_tree_node(item))
+        queue.extend(branch.children)
 
 
-def _branch(each: Owned) -> Branch:
-    return Branch(each.kind, each.name, each.namespace, each.uid, [])
+def _to_tree_node(item: OwnedObject) -> OwnerTreeNode:
+    return OwnerTreeNode(item.kind, item.name, item.namespace, item.uid, [])

@@ -1,15 +1,17 @@
-"""A workload: what was asked for, where it stands, and the pods that carry it."""
+"""What a user asks for: the kind of a workload, its resources, replicas, service and readiness check."""
 
 from collections.abc import Mapping
 from enum import StrEnum
 
 from msgspec import Struct
 
-from stoker.domain.node import DEFAULT_POOL
-from stoker.domain.resources import Resources
+from stoker.domain.cluster.node import DEFAULT_POOL
+from stoker.domain.cluster.resources import Resources
 
-MOST_LABELS = 256
-"""Labels of one workload, and annotations: each may be a row of the ledger in every hour."""
+MAX_LABELS = 256
+"""Most labels, and most annotations, of one workload: each can add a row to every hour of the ledger."""
+NO_IMAGE = "none"
+"""The image to send where the API requires one and the engine needs none."""
 
 
 class Kind(StrEnum):
@@ -20,14 +22,18 @@ class Kind(StrEnum):
     AUTHORING = "Authoring"
 
     @property
-    def ends(self) -> bool:
-        """Whether it is over when its pods are; the others are kept up until they are stopped."""
+    def runs_to_completion(self) -> bool:
+        """Whether the workload finishes with its pods; other kinds run until they are stopped."""
         return self in {Kind.PYTORCH_JOB, Kind.JOB}
 
     @property
-    def rolls(self) -> bool:
-        """Whether its pods are replaced one by one, and stand for themselves."""
+    def uses_rolling_update(self) -> bool:
+        """Whether its pods are independent replicas that an update replaces one by one."""
         return self in {Kind.DEPLOYMENT, Kind.STATEFUL_SET}
+
+
+KINDS = frozenset(str(kind) for kind in Kind)
+"""The kinds that can be submitted. Foreign workloads have kinds of their own."""
 
 
 class Category(StrEnum):
@@ -36,93 +42,33 @@ class Category(StrEnum):
     DEPLOY = "Deploy"
 
 
-CATEGORY = {
+def runs_to_completion(kind: str) -> bool:
+    """Whether workloads of this kind finish with their pods. Kinds that Stoker does not run itself do not count."""
+    return kind in KINDS and Kind(kind).runs_to_completion
+
+
+def uses_rolling_update(kind: str) -> bool:
+    """Whether pods of this kind are independent replicas that an update replaces one by one."""
+    return kind in KINDS and Kind(kind).uses_rolling_update
+
+
+def category_of(kind: str) -> Category:
+    """The category of a kind. A kind that Stoker does not run itself counts as training."""
+    return CATEGORY_BY_KIND[Kind(kind)] if kind in KINDS else Category.TRAIN
+
+
+def main_container_name(kind: str) -> str:
+    """The name of the container that runs the workload's command."""
+    return "pytorch" if kind in {Kind.PYTORCH_JOB, Kind.AUTHORING} else "main"
+
+
+CATEGORY_BY_KIND = {
     Kind.PYTORCH_JOB: Category.TRAIN,
     Kind.JOB: Category.TRAIN,
     Kind.DEPLOYMENT: Category.DEPLOY,
     Kind.STATEFUL_SET: Category.DEPLOY,
     Kind.AUTHORING: Category.BUILD,
 }
-
-
-class Phase(StrEnum):
-    CREATING = "Creating"
-    PENDING = "Pending"
-    INITIALIZING = "Initializing"
-    RUNNING = "Running"
-    DEGRADED = "Degraded"
-    UPDATING = "Updating"
-    STOPPING = "Stopping"
-    STOPPED = "Stopped"
-    RESUMING = "Resuming"
-    COMPLETED = "Completed"
-    FAILED = "Failed"
-    TERMINATING = "Terminating"
-    DELETING = "Deleting"
-    UNKNOWN = "Unknown"
-
-    @property
-    def terminal(self) -> bool:
-        """Never left again."""
-        return self in _TERMINAL
-
-    @property
-    def ended(self) -> bool:
-        """Nothing of it runs, and only a resume changes that."""
-        return self in _ENDED
-
-    @property
-    def queued(self) -> bool:
-        """Waits to be placed."""
-        return self in _QUEUED
-
-    @property
-    def leaving(self) -> bool:
-        """Its pods are on their way out."""
-        return self in _LEAVING
-
-
-_TERMINAL = frozenset({Phase.COMPLETED, Phase.FAILED})
-_ENDED = _TERMINAL | {Phase.STOPPED}
-_QUEUED = frozenset({Phase.PENDING, Phase.RESUMING})
-_LEAVING = frozenset({Phase.STOPPING, Phase.TERMINATING, Phase.DELETING})
-
-
-class PodPhase(StrEnum):
-    """LOST is a pod whose end nobody saw: its node or its keeper has gone."""
-
-    PENDING = "Pending"
-    RUNNING = "Running"
-    SUCCEEDED = "Succeeded"
-    FAILED = "Failed"
-    LOST = "Lost"
-
-    @property
-    def ended(self) -> bool:
-        return self in _PODS_ENDED
-
-
-_PODS_ENDED = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED, PodPhase.LOST})
-
-
-class ConditionType(StrEnum):
-    QUEUED = "Queued"
-    DISPATCHED = "Dispatched"
-    RUNNING = "Running"
-    UPDATING = "Updating"
-    PREEMPTED = "Preempted"
-    FAILOVER = "Failover"
-    TIMED_OUT = "TimedOut"
-    STOPPED = "Stopped"
-    SUCCEEDED = "Succeeded"
-    FAILED = "Failed"
-
-
-class Condition(Struct, frozen=True):
-    type: ConditionType
-    reason: str
-    message: str
-    at: int
 
 
 class PortProtocol(StrEnum):
@@ -132,6 +78,7 @@ class PortProtocol(StrEnum):
 
 RESERVED_ENV = frozenset(
     {
+        "CUDA_DEVICE_ORDER",
         "CUDA_VISIBLE_DEVICES",
         "HIP_VISIBLE_DEVICES",
         "ROCR_VISIBLE_DEVICES",
@@ -147,11 +94,11 @@ RESERVED_ENV = frozenset(
         "PET_NPROC_PER_NODE",
     }
 )
-"""Variables that are Stoker's to say, whatever the user sets them to."""
+"""Environment variables that Stoker sets; values from the user are ignored."""
 
 
 class Service(Struct, frozen=True):
-    """A port under which the replicas are reached together."""
+    """A port that balances connections over all replicas."""
 
     port: int
     target_port: int
@@ -160,8 +107,18 @@ class Service(Struct, frozen=True):
     service_type: str = "ClusterIP"
 
 
+class ReadinessSpec(Struct, frozen=True):
+    """Readiness check of a replica: an HTTP GET of `path`, or, without a path, a TCP connection to its port.
+
+    `timeout_seconds` is the rollout deadline; 0 means the server's setting.
+    """
+
+    path: str = ""
+    timeout_seconds: int = 0
+
+
 class Spec(Struct, frozen=True):
-    """What was asked for. `shown` keeps quantities as they were sent, to be shown again."""
+    """The requested state of a workload. `shown_*` fields keep the user's own spelling for display."""
 
     image: str = ""
     entry_point: str = ""
@@ -172,6 +129,7 @@ class Spec(Struct, frozen=True):
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
     service: Service | None = None
+    readiness: ReadinessSpec | None = None
     dependencies: tuple[str, ...] = ()
     start_after: int | None = None
     node_pools: tuple[str, ...] = (DEFAULT_POOL,)
@@ -182,114 +140,16 @@ class Spec(Struct, frozen=True):
     shown_gpu: str = ""
     shown_memory: str = ""
     shown_arguments: str = ""
-    """What at the end of the entry point was sent apart from the command."""
+    """The tail of `entry_point` that was submitted as arguments."""
 
     @property
     def command_and_arguments(self) -> tuple[str, str]:
-        """The two as they were sent; all of it is the command once something else is run."""
-        end = f" {self.shown_arguments}"
-        if self.shown_arguments and self.entry_point.endswith(end):
-            return self.entry_point.removesuffix(end), self.shown_arguments
+        """Command and arguments as submitted; the arguments are empty once the entry point has changed."""
+        suffix = f" {self.shown_arguments}"
+        if self.shown_arguments and self.entry_point.endswith(suffix):
+            return self.entry_point.removesuffix(suffix), self.shown_arguments
         return self.entry_point, ""
 
     @property
-    def total(self) -> Resources:
+    def total_resources(self) -> Resources:
         return self.resources * self.replicas
-
-
-class Wait(Struct, frozen=True):
-    """Why a workload waits: a word that stays, and a sentence with the numbers of now."""
-
-    code: str
-    sentence: str
-
-
-FROM_CLI = "cli"
-"""What `origin_api` says of a workload that was submitted on our own command line."""
-CLI_AGENT = "stoker-cli"
-"""By this name our own command line is known."""
-
-
-class Workload(Struct, frozen=True, kw_only=True):
-    """One workload in all its life. Every change of it makes `version` one more."""
-
-    uid: str
-    slug: str
-    name: str
-    description: str = ""
-    kind: Kind
-    cluster_id: str
-    workspace_id: int
-    namespace: str
-    user_id: str
-    user_name: str
-    origin_api: str
-    spec: Spec
-    priority: int = 80
-    preemptible: bool = False
-    timeout_seconds: int = 0
-    max_retry: int = 0
-
-    phase: Phase = Phase.PENDING
-    version: int = 1
-    revision: int = 1
-    attempt: int = 0
-    """How often it was dispatched; 0 before the first time."""
-    retries: int = 0
-    requeued: bool = False
-    """Goes before others of its workspace: it was running already and lost its place without fault."""
-    not_before: int | None = None
-    then: Phase | None = None
-    """What it becomes once its pods are gone."""
-    message: str = ""
-    waiting: str = ""
-    """Why it waits, as the scheduler last said; it moves without a change of version."""
-    waiting_code: str = ""
-    """The same in a word."""
-    submitted_at: int
-    phase_at: int
-    started_at: int | None = None
-    ended_at: int | None = None
-    running_since: int | None = None
-    ran_ms: int = 0
-    """Milliseconds of all the runs before the present one."""
-    waited_ms: int = 0
-    """Milliseconds of all the times in the queue before the present one."""
-    pools: tuple[str, ...] = ()
-    """The node pools that its pods were last placed in; none before the first time."""
-    guaranteed_until: int | None = None
-    """Until then it keeps its place though it is preemptible; only what holds a place has such a time."""
-    deleted_at: int | None = None
-
-    @property
-    def category(self) -> Category:
-        return CATEGORY[self.kind]
-
-    @property
-    def current_pools(self) -> tuple[str, ...]:
-        """Where it is, or where it waits to be."""
-        return self.pools or self.spec.node_pools
-
-
-class Pod(Struct, frozen=True, kw_only=True):
-    """One process tree, or one container group, of one attempt."""
-
-    uid: str
-    workload_uid: str
-    name: str
-    attempt: int
-    revision: int
-    rank: int
-    node: str
-    resources: Resources
-    devices: tuple[int, ...] = ()
-    phase: PodPhase = PodPhase.PENDING
-    ready: bool = False
-    exit_code: int | None = None
-    signal: int | None = None
-    message: str = ""
-    restarts: int = 0
-    port: int = 0
-    created_at: int
-    started_at: int | None = None
-    ended_at: int | None = None

@@ -1,0 +1,1 @@
+"""Training metrics, metric names, pod samples, range queries and the report token."""

@@ -1,0 +1,1 @@
+"""Queries and the rows they return: pages, workload and pod filters, fleet totals."""
