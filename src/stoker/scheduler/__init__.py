@@ -1,29 +1,27 @@
-"""Who runs where, and who waits: pure functions over a snapshot.
+"""The scheduler: pure functions from a snapshot of a cluster to a plan.
 
-`plan` decides once, `Planner` again and again; `explain` tells why a workload waits; `never_fits` what cannot start.
+`plan` makes one plan, `Planner` one after each change; `explain` says why a workload is pending; `check_feasibility`
+rejects what can never start.
 """
 
-from stoker.scheduler.change import Change, difference
-from stoker.scheduler.decisions import Fail, Place, Plan, Preempt, Wait
-from stoker.scheduler.explanation import Explanation, explain, explain_in
-from stoker.scheduler.holders import on_borrowed_room
-from stoker.scheduler.limits import Capacity, never_fits
+from stoker.scheduler.explain.explanation import SchedulingExplanation, explain, explain_with
+from stoker.scheduler.feasibility import ClusterCapacity, check_feasibility
+from stoker.scheduler.model import DependencyFailure, Pending, Placement, Plan, Preemption, SnapshotDelta, diff
 from stoker.scheduler.planner import Planner, plan
 
 __all__ = [
-    "Capacity",
-    "Change",
-    "Explanation",
-    "Fail",
-    "Place",
+    "ClusterCapacity",
+    "DependencyFailure",
+    "Pending",
+    "Placement",
     "Plan",
     "Planner",
-    "Preempt",
-    "Wait",
-    "difference",
+    "Preemption",
+    "SchedulingExplanation",
+    "SnapshotDelta",
+    "check_feasibility",
+    "diff",
     "explain",
-    "explain_in",
-    "never_fits",
-    "on_borrowed_room",
+    "explain_with",
     "plan",
 ]

@@ -1,167 +1,187 @@
-"""Plans, one after the other, for a cluster that changes a little at a time.
+"""Incremental planning: one plan after each change of a cluster.
 
-What is expensive to set up is kept from plan to plan: the lines in order, the nodes by free room, who holds what.
-A plan itself works on copies and looks only at what could start, so its cost follows the number of workloads it
-starts and the shapes it tries, not the number that wait. A plan after changes is the plan from scratch.
+Sorted queues, the node index and the admitted workloads are kept between plans; each plan works on copies. The cost of
+a plan depends on the workloads it starts and the equivalence classes it tries, not on the number of pending workloads.
+A plan after deltas equals a plan from scratch.
 """
 
 from collections.abc import Iterable, Mapping
 
 from msgspec import structs
 
-from stoker.domain.node import DEFAULT_POOL
-from stoker.domain.resources import NONE, Resources
-from stoker.scheduler.change import Change
-from stoker.scheduler.decisions import Fail, Place, Plan, Preempt
-from stoker.scheduler.desk import Desk
-from stoker.scheduler.guarantees import Guarantees, promise
-from stoker.scheduler.holders import Holders
-from stoker.scheduler.hope import Hope
-from stoker.scheduler.line import NEVER, Line, Shapes
-from stoker.scheduler.nodes import Nodes
-from stoker.scheduler.round import Round
-from stoker.scheduler.snapshot import NodeRoom, Snapshot, Waiting
-from stoker.scheduler.turn import Turn
-from stoker.scheduler.waits import Waits
+from stoker.domain.cluster.node import DEFAULT_POOL
+from stoker.domain.cluster.resources import NO_RESOURCES, Resources
+from stoker.scheduler.capacity.node_index import NodeIndex
+from stoker.scheduler.capacity.reclaimable import ReclaimableCapacity
+from stoker.scheduler.cycle.pending_queue import NEVER, EquivalenceClasses, PendingQueue
+from stoker.scheduler.cycle.queue_cursor import QueueCursor
+from stoker.scheduler.cycle.reservations import apply_reservations, collect_reservations
+from stoker.scheduler.cycle.scheduling_cycle import SchedulingCycle
+from stoker.scheduler.cycle.state import CycleState
+from stoker.scheduler.explain.pending import PendingReasons
+from stoker.scheduler.model import (
+    DependencyFailure,
+    NodeInfo,
+    PendingWorkload,
+    Placement,
+    Plan,
+    Preemption,
+    Snapshot,
+    SnapshotDelta,
+)
+from stoker.scheduler.quota.admitted import AdmittedIndex
+from stoker.scheduler.quota.min_runtime import MinRuntime, exempt_until
 
-REBUILD = 8
-"""A line of which more than one in so many change is sorted anew."""
-MANY = 1000
-"""Shapes that nobody has any more are kept up to about so many."""
+QUEUE_REBUILD_FRACTION = 8
+"""A queue is sorted again if more than one in this many of its workloads change."""
+CLASS_CACHE_SLACK = 1000
+"""Number of unused equivalence classes that are kept."""
 
 
 def plan(snapshot: Snapshot) -> Plan:
-    """Who starts, who leaves, who fails and why the others wait."""
+    """The placements, preemptions, failures and pending reasons for one snapshot."""
     return Planner(snapshot).plan()
 
 
 class Planner:
-    """A cluster in the form in which it is quickly planned."""
+    """A cluster indexed for planning."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.now = snapshot.now
-        self.nodes = Nodes({}, {}, {})
-        self.holders = Holders()
-        self.hope = Hope()
-        self.lines: dict[int, Line] = {}
-        self.cluster = NONE
-        self._guarantees = Guarantees()
-        self._totals: dict[str, Resources] = {}
-        self._workspaces: dict[str, int] = {}
-        self._failed: dict[str, str] = {}
-        self._shapes: Shapes = {}
-        self.change(
-            Change(
+        self.nodes = NodeIndex({}, {}, {})
+        self.admitted = AdmittedIndex()
+        self.reclaimable = ReclaimableCapacity()
+        self.pending_queues: dict[int, PendingQueue] = {}
+        self.cluster_capacity = NO_RESOURCES
+        self._min_runtime = MinRuntime()
+        self._capacity_by_node: dict[str, Resources] = {}
+        self._workspace_by_uid: dict[str, int] = {}
+        self._failed_dependencies: dict[str, str] = {}
+        self._equivalence_classes: EquivalenceClasses = {}
+        self.update(
+            SnapshotDelta(
                 now=snapshot.now,
-                waiting=snapshot.waiting,
-                placed=snapshot.placed,
+                pending=snapshot.pending,
+                admitted=snapshot.admitted,
                 nodes=snapshot.nodes,
                 queues=snapshot.queues,
             )
         )
 
-    def replan(self, change: Change) -> Plan:
-        """The plan after a change."""
-        self.change(change)
+    def replan(self, delta: SnapshotDelta) -> Plan:
+        """Apply a delta and plan again."""
+        self.update(delta)
         return self.plan()
 
     def plan(self) -> Plan:
-        made = self.round(self.lines)
-        made.run()
+        cycle = self.new_cycle(self.pending_queues)
+        cycle.run()
         return Plan(
             tuple(
-                Place(uid, nodes, promise(made.desk, self.waiting(uid), self.now))
-                for uid, nodes in made.desk.started.items()
+                Placement(uid, nodes, exempt_until(cycle.state, self.pending_workload(uid), self.now))
+                for uid, nodes in cycle.state.started.items()
             ),
-            tuple(Preempt(uid, for_uid) for uid, for_uid in made.desk.preempted.items()),
-            tuple(Fail(uid, dependency) for uid, dependency in sorted(self._failed.items())),
-            Waits(made, self.now),
+            tuple(Preemption(uid, preemptor_uid) for uid, preemptor_uid in cycle.state.preemptor_by_victim.items()),
+            tuple(DependencyFailure(uid, dependency) for uid, dependency in sorted(self._failed_dependencies.items())),
+            PendingReasons(cycle, self.now),
+            dict(collect_reservations(cycle.state, cycle.cursors)),
         )
 
-    def round(self, lines: Mapping[int, Line]) -> Round:
-        """A plan of these lines that is still to be made."""
-        desk = Desk(self.nodes, self.holders, self.hope, self.cluster)
-        turns = {
-            workspace_id: Turn(lines[workspace_id], self.holders.queue(workspace_id), desk.accounts[workspace_id])
-            for workspace_id in sorted(lines)
+    def new_cycle(self, pending_queues: Mapping[int, PendingQueue]) -> SchedulingCycle:
+        """A cycle over these queues that has not run yet."""
+        state = CycleState(self.nodes, self.admitted, self.reclaimable, self.cluster_capacity)
+        cursors = {
+            workspace_id: QueueCursor(
+                pending_queues[workspace_id], self.admitted.queue_of(workspace_id), state.usage_by_queue[workspace_id]
+            )
+            for workspace_id in sorted(pending_queues)
         }
-        return Round(desk, turns)
+        apply_reservations(state, cursors)
+        return SchedulingCycle(state, cursors)
 
     @property
-    def wakes_at(self) -> int | None:
-        """When the next start time comes, or the next guarantee ends; until then nothing changes by itself."""
-        due = min((line.wakes_at for line in self.lines.values()), default=NEVER)
-        due = min(due, self._guarantees.next_end)
+    def next_event_at(self) -> int | None:
+        """The next start time or end of a guaranteed runtime; no plan changes before it without a delta."""
+        due = min((pending_queue.next_eligible_at for pending_queue in self.pending_queues.values()), default=NEVER)
+        due = min(due, self._min_runtime.next_expiry)
         return None if due == NEVER else due
 
-    def waiting(self, uid: str) -> Waiting:
-        line = self.lines[self._workspaces[uid]]
-        return line.waiting[line.position(uid)]
+    def pending_workload(self, uid: str) -> PendingWorkload:
+        pending_queue = self.pending_queues[self._workspace_by_uid[uid]]
+        return pending_queue.workloads[pending_queue.index_of(uid)]
 
-    def with_edit(self, edited: Waiting) -> Mapping[int, Line]:
-        """The lines as they would be with one workload changed."""
-        line = self.lines[edited.workspace_id]
-        return {**self.lines, edited.workspace_id: line.changed({edited.uid: edited}, (), self._shapes)}
+    def queues_with_edit(self, edited: PendingWorkload) -> Mapping[int, PendingQueue]:
+        """The queues with one workload changed and its reservation dropped."""
+        edited = structs.replace(edited, reserved_nodes=())
+        pending_queue = self.pending_queues[edited.workspace_id]
+        return {
+            **self.pending_queues,
+            edited.workspace_id: pending_queue.with_changes({edited.uid: edited}, (), self._equivalence_classes),
+        }
 
-    def change(self, change: Change) -> None:
-        """Take in what is different."""
-        self.now = change.now
-        if change.nodes or change.lost_nodes:
-            self.nodes.change(change.nodes, change.lost_nodes)
-            self._count(change.nodes, change.lost_nodes)
-        self.holders.change_queues(change.queues, change.lost_queues)
-        placed = self._guarantees.change(change.placed, change.not_placed, change.now)
-        before = self.holders.change(placed, change.not_placed)
-        touched = self.hope.change(placed, before)
-        self.hope.refresh({*touched, *(node.name for node in change.nodes), *change.lost_nodes}, self.nodes)
-        if len(self._shapes) > 2 * len(self._workspaces) + MANY:
-            self._shapes = {}  # a shape that is made twice is only tried twice
-        self._change_lines(change.waiting, change.not_waiting)
-        self._wake()
+    def update(self, delta: SnapshotDelta) -> None:
+        """Apply a delta."""
+        self.now = delta.now
+        if delta.nodes or delta.removed_nodes:
+            self.nodes.update(delta.nodes, delta.removed_nodes)
+            self._update_capacity(delta.nodes, delta.removed_nodes)
+        self.admitted.update_queues(delta.queues, delta.removed_queues)
+        admitted = self._min_runtime.update(delta.admitted, delta.no_longer_admitted, delta.now)
+        before = self.admitted.update(admitted, delta.no_longer_admitted)
+        touched_nodes = self.reclaimable.update(admitted, before)
+        self.reclaimable.refresh(
+            {*touched_nodes, *(node.name for node in delta.nodes), *delta.removed_nodes}, self.nodes
+        )
+        if len(self._equivalence_classes) > 2 * len(self._workspace_by_uid) + CLASS_CACHE_SLACK:
+            self._equivalence_classes = {}  # a class that exists twice is only tried twice
+        self._update_queues(delta.pending, delta.no_longer_pending)
+        self._rebuild_stale_queues()
 
-    def _count(self, changed: Iterable[NodeRoom], lost: Iterable[str]) -> None:
-        for name in lost:
-            self.cluster -= self._totals.pop(name, NONE)
+    def _update_capacity(self, changed: Iterable[NodeInfo], removed: Iterable[str]) -> None:
+        for name in removed:
+            self.cluster_capacity -= self._capacity_by_node.pop(name, NO_RESOURCES)
         for node in changed:
-            self.cluster += node.total - self._totals.get(node.name, NONE)
-            self._totals[node.name] = node.total
+            self.cluster_capacity += node.capacity - self._capacity_by_node.get(node.name, NO_RESOURCES)
+            self._capacity_by_node[node.name] = node.capacity
 
-    def _change_lines(self, waiting: Iterable[Waiting], gone: Iterable[str]) -> None:
-        added: dict[int, dict[str, Waiting]] = {}
+    def _update_queues(self, workloads: Iterable[PendingWorkload], removed_uids: Iterable[str]) -> None:
+        added: dict[int, dict[str, PendingWorkload]] = {}
         removed: dict[int, set[str]] = {}
-        for uid in gone:
-            self._forget(uid, removed)
-        for each in waiting:
-            self._forget(each.uid, removed)
-            if each.failed_dependency:
-                self._failed[each.uid] = each.failed_dependency
+        for uid in removed_uids:
+            self._remove_workload(uid, removed)
+        for workload in workloads:
+            self._remove_workload(workload.uid, removed)
+            if workload.failed_dependency:
+                self._failed_dependencies[workload.uid] = workload.failed_dependency
             else:
-                self._workspaces[each.uid] = each.workspace_id
-                somewhere = each if each.pools else structs.replace(each, pools=(DEFAULT_POOL,))
-                added.setdefault(each.workspace_id, {})[each.uid] = somewhere
+                self._workspace_by_uid[workload.uid] = workload.workspace_id
+                eligible = workload if workload.node_pools else structs.replace(workload, node_pools=(DEFAULT_POOL,))
+                added.setdefault(workload.workspace_id, {})[workload.uid] = eligible
         for workspace_id in {*added, *removed}:
-            self._change_line(workspace_id, added.get(workspace_id, {}), removed.get(workspace_id, set()))
+            self._update_queue(workspace_id, added.get(workspace_id, {}), removed.get(workspace_id, set()))
 
-    def _forget(self, uid: str, removed: dict[int, set[str]]) -> None:
-        self._failed.pop(uid, None)
-        workspace_id = self._workspaces.pop(uid, None)
+    def _remove_workload(self, uid: str, removed: dict[int, set[str]]) -> None:
+        self._failed_dependencies.pop(uid, None)
+        workspace_id = self._workspace_by_uid.pop(uid, None)
         if workspace_id is not None:
             removed.setdefault(workspace_id, set()).add(uid)
 
-    def _change_line(self, workspace_id: int, added: Mapping[str, Waiting], removed: set[str]) -> None:
-        self.holders.account(workspace_id)
-        old = self.lines.get(workspace_id)
-        if old is None or (len(added) + len(removed)) * REBUILD > len(old.keys):
-            kept = [each for each in old.waiting if each.uid not in removed] if old else []
-            self.lines[workspace_id] = self._line(workspace_id, [*kept, *added.values()])
+    def _update_queue(self, workspace_id: int, added: Mapping[str, PendingWorkload], removed: set[str]) -> None:
+        self.admitted.usage_of(workspace_id)
+        old = self.pending_queues.get(workspace_id)
+        if old is None or (len(added) + len(removed)) * QUEUE_REBUILD_FRACTION > len(old.sort_keys):
+            kept = [workload for workload in old.workloads if workload.uid not in removed] if old else []
+            self.pending_queues[workspace_id] = self._build_queue(workspace_id, [*kept, *added.values()])
         else:
-            self.lines[workspace_id] = old.changed(added, removed, self._shapes)
+            self.pending_queues[workspace_id] = old.with_changes(added, removed, self._equivalence_classes)
 
-    def _wake(self) -> None:
-        """Lines in which a start time has come, or whose workspace has changed its ways, are made anew."""
-        for workspace_id, line in self.lines.items():
-            if not line.is_current(self.now, self.holders.queue(workspace_id).preemption):
-                self.lines[workspace_id] = self._line(workspace_id, line.waiting)
+    def _rebuild_stale_queues(self) -> None:
+        """Rebuild queues in which a start time has come or whose preemption policy has changed."""
+        for workspace_id, pending_queue in self.pending_queues.items():
+            if not pending_queue.is_current(self.now, self.admitted.queue_of(workspace_id).preemption):
+                self.pending_queues[workspace_id] = self._build_queue(workspace_id, pending_queue.workloads)
 
-    def _line(self, workspace_id: int, waiting: Iterable[Waiting]) -> Line:
-        return Line(waiting, self.now, self.holders.queue(workspace_id).preemption, self._shapes)
+    def _build_queue(self, workspace_id: int, workloads: Iterable[PendingWorkload]) -> PendingQueue:
+        return PendingQueue(
+            workloads, self.now, self.admitted.queue_of(workspace_id).preemption, self._equivalence_classes
+        )

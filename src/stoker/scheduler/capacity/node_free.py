@@ -1,111 +1,126 @@
-"""What is free on one node, and how pods take it and give it back.
+"""Free capacity of one node, and its allocation and release by pods.
 
-A pod takes whole devices, or a part of exactly one. `take_on` undoes `give` and the other way round.
+A pod uses whole devices, or a fraction of exactly one. `allocate` and `release` are inverse.
 """
 
 from bisect import insort
 
 from msgspec import Struct
 
-from stoker.domain.resources import MILLI, Resources
-from stoker.scheduler.snapshot import NodeRoom
+from stoker.domain.cluster.resources import MILLI, Resources
+from stoker.scheduler.model import NodeInfo
 
-UNKNOWN = -1
-"""The device of a pod that shares one, when nobody said which; also of a pod that shares none."""
-BOUNDLESS = 1 << 62
-
-
-class Room(Struct, frozen=True, gc=False):
-    """`shares` are (free milli-GPUs, device) of the partly taken devices, fullest device first."""
-
-    whole: int
-    cpu: int
-    memory: int
-    shares: tuple[tuple[int, int], ...] = ()
+UNKNOWN_DEVICE = -1
+"""The device of a pod that shares none, or that shares an unknown one."""
+UNLIMITED = 1 << 62
 
 
-FULL = Room(0, 0, 0)
+class NodeFree(Struct, frozen=True, gc=False):
+    """`shared_devices` are (free milli-GPUs, device) of partly allocated devices, fullest device first."""
+
+    whole_gpus: int
+    cpu_milli: int
+    memory_bytes: int
+    shared_devices: tuple[tuple[int, int], ...] = ()
 
 
-def room_of(node: NodeRoom) -> Room:
-    """A node that holds more than it has counts as full."""
-    devices = node.shared_on or range(-2, -2 - len(node.shared_gpus), -1)
-    shares = tuple(sorted(zip(node.shared_gpus, devices, strict=True)))
-    return Room(max(0, node.whole_gpus), max(0, node.cpu_milli), max(0, node.memory_bytes), shares)
+NOTHING_FREE = NodeFree(0, 0, 0)
 
 
-def whole_gpus(each: Resources) -> int:
-    """Devices that one pod has for itself."""
-    return -(-each.gpu_milli // MILLI) if each.gpu_milli >= MILLI else 0
+def node_free_of(node: NodeInfo) -> NodeFree:
+    """The free capacity of a node; an overcommitted node counts as full."""
+    devices = node.shared_devices or range(-2, -2 - len(node.shared_free_milli), -1)
+    shared = tuple(sorted(zip(node.shared_free_milli, devices, strict=True)))
+    return NodeFree(max(0, node.free_whole_gpus), max(0, node.free_cpu_milli), max(0, node.free_memory_bytes), shared)
 
 
-def slots(room: Room, each: Resources) -> int:
-    """How many such pods fit."""
-    gpu, found = each.gpu_milli, BOUNDLESS
+def whole_gpus_per_pod(pod_request: Resources) -> int:
+    """Number of devices that one pod uses exclusively."""
+    return -(-pod_request.gpu_milli // MILLI) if pod_request.gpu_milli >= MILLI else 0
+
+
+def fit_count(node_free: NodeFree, pod_request: Resources) -> int:
+    """Number of such pods that fit."""
+    gpu, fits = pod_request.gpu_milli, UNLIMITED
     if gpu >= MILLI:
-        found = room.whole // -(-gpu // MILLI)
+        fits = node_free.whole_gpus // -(-gpu // MILLI)
     elif gpu:
-        found = room.whole * (MILLI // gpu)
-        for free, _ in room.shares:
-            found += free // gpu
-    if each.cpu_milli:
-        found = min(found, room.cpu // each.cpu_milli)
-    if each.memory_bytes:
-        found = min(found, room.memory // each.memory_bytes)
-    return found
+        fits = node_free.whole_gpus * (MILLI // gpu)
+        for free, _ in node_free.shared_devices:
+            fits += free // gpu
+    if pod_request.cpu_milli:
+        fits = min(fits, node_free.cpu_milli // pod_request.cpu_milli)
+    if pod_request.memory_bytes:
+        fits = min(fits, node_free.memory_bytes // pod_request.memory_bytes)
+    return fits
 
 
-def device_for(room: Room, each: Resources, fresh: int) -> int:
-    """The device that one more pod will share: the fullest that has enough, else a free one, to be called `fresh`."""
-    if not 0 < each.gpu_milli < MILLI:
-        return UNKNOWN
-    return next((device for free, device in room.shares if free >= each.gpu_milli), fresh)
+def choose_shared_device(node_free: NodeFree, pod_request: Resources, fresh: int) -> int:
+    """The device for one more pod with a fraction: the fullest with enough free, else a free one with id `fresh`."""
+    if not 0 < pod_request.gpu_milli < MILLI:
+        return UNKNOWN_DEVICE
+    return next((device for free, device in node_free.shared_devices if free >= pod_request.gpu_milli), fresh)
 
 
-def take_on(room: Room, each: Resources, device: int) -> Room:
-    """The room without one more pod that shares this device."""
-    whole, shares = room.whole - whole_gpus(each), room.shares
-    if 0 < each.gpu_milli < MILLI and device != UNKNOWN:
-        free = _free_on(shares, device)
-        whole -= free is None
-        shares = _with_free(shares, device, (MILLI if free is None else free) - each.gpu_milli)
-    return Room(whole, room.cpu - each.cpu_milli, room.memory - each.memory_bytes, shares)
+def allocate(node_free: NodeFree, pod_request: Resources, device: int) -> NodeFree:
+    """The free capacity after one more pod was placed."""
+    whole_gpus, shared = node_free.whole_gpus - whole_gpus_per_pod(pod_request), node_free.shared_devices
+    if 0 < pod_request.gpu_milli < MILLI and device != UNKNOWN_DEVICE:
+        free = _free_milli_on(shared, device)
+        whole_gpus -= free is None
+        shared = _with_free_milli(shared, device, (MILLI if free is None else free) - pod_request.gpu_milli)
+    return NodeFree(
+        whole_gpus,
+        node_free.cpu_milli - pod_request.cpu_milli,
+        node_free.memory_bytes - pod_request.memory_bytes,
+        shared,
+    )
 
 
-def give(room: Room, each: Resources, device: int) -> Room:
-    """The room once a pod has left. A device that is not among the shared ones was full."""
-    whole, shares = room.whole + whole_gpus(each), room.shares
-    if 0 < each.gpu_milli < MILLI and device != UNKNOWN:
-        free = (_free_on(shares, device) or 0) + each.gpu_milli
-        whole += free >= MILLI
-        shares = _with_free(shares, device, free)
-    return Room(whole, room.cpu + each.cpu_milli, room.memory + each.memory_bytes, shares)
+def release(node_free: NodeFree, pod_request: Resources, device: int) -> NodeFree:
+    """The free capacity after a pod has terminated. A device that is not among the shared ones was full."""
+    whole_gpus, shared = node_free.whole_gpus + whole_gpus_per_pod(pod_request), node_free.shared_devices
+    if 0 < pod_request.gpu_milli < MILLI and device != UNKNOWN_DEVICE:
+        free = (_free_milli_on(shared, device) or 0) + pod_request.gpu_milli
+        whole_gpus += free >= MILLI
+        shared = _with_free_milli(shared, device, free)
+    return NodeFree(
+        whole_gpus,
+        node_free.cpu_milli + pod_request.cpu_milli,
+        node_free.memory_bytes + pod_request.memory_bytes,
+        shared,
+    )
 
 
-def both(now: Room, later: Room) -> Room:
-    """What may be taken now of a node of which no more than `later` may be gone later."""
-    lent = {device: free for free, device in later.shares}
-    whole = min(now.whole, later.whole)
-    spare = later.whole - whole
-    shares: list[tuple[int, int]] = []
-    for free, device in now.shares:
-        if device in lent:
-            insort(shares, (min(free, lent[device]), device))
-        elif spare > 0:  # the device will be wholly free, and nobody was promised all of it
+def intersect(idle: NodeFree, future_idle: NodeFree) -> NodeFree:
+    """The part of `idle` that can be allocated now without exceeding `future_idle` later."""
+    free_by_device = {device: free for free, device in future_idle.shared_devices}
+    whole_gpus = min(idle.whole_gpus, future_idle.whole_gpus)
+    spare = future_idle.whole_gpus - whole_gpus
+    shared: list[tuple[int, int]] = []
+    for free, device in idle.shared_devices:
+        if device in free_by_device:
+            insort(shared, (min(free, free_by_device[device]), device))
+        elif spare > 0:  # the device will be entirely free, and no reservation needs all of it
             spare -= 1
-            insort(shares, (free, device))
-    return Room(whole, min(now.cpu, later.cpu), min(now.memory, later.memory), tuple(shares))
+            insort(shared, (free, device))
+    return NodeFree(
+        whole_gpus,
+        min(idle.cpu_milli, future_idle.cpu_milli),
+        min(idle.memory_bytes, future_idle.memory_bytes),
+        tuple(shared),
+    )
 
 
-def _free_on(shares: tuple[tuple[int, int], ...], device: int) -> int | None:
-    for free, index in shares:
+def _free_milli_on(shared: tuple[tuple[int, int], ...], device: int) -> int | None:
+    for free, index in shared:
         if index == device:
             return free
     return None
 
 
-def _with_free(shares: tuple[tuple[int, int], ...], device: int, free: int) -> tuple[tuple[int, int], ...]:
-    others = [share for share in shares if share[1] != device]
+def _with_free_milli(shared: tuple[tuple[int, int], ...], device: int, free: int) -> tuple[tuple[int, int], ...]:
+    others = [share for share in shared if share[1] != device]
     if 0 <= free < MILLI:
         insort(others, (free, device))
     return tuple(others)

@@ -1,108 +1,138 @@
-"""The nodes of a cluster, kept so that the fullest one with enough room is found without looking at all.
+"""An index of nodes by free capacity, which finds the fullest node with enough capacity without a full scan.
 
-Each pool keeps its usable nodes apart from the others. On a shelf stand the nodes with the same number of wholly
-free GPUs, by free CPUs, memory and name; beside the shelves lies a list of the devices that are partly taken.
+Schedulable and unschedulable nodes of a pool are separate groups with one bucket each. Row n of a bucket has the nodes
+with n entirely free GPUs, sorted by free CPU, memory and name; shared devices are listed separately.
 """
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 
-from stoker.scheduler.room import FULL, Room, room_of
-from stoker.scheduler.snapshot import NodeRoom
+from stoker.scheduler.capacity.node_free import NOTHING_FREE, NodeFree, node_free_of
+from stoker.scheduler.model import NodeInfo
 
-Spot = tuple[int, int, str]
-"""A node on a shelf: free CPUs, free memory, name."""
-Home = tuple[str, bool]
-"""Where a node stands: its pool, and whether it is usable."""
-
-
-class Section:
-    """The nodes of one home."""
-
-    __slots__ = ("shares", "shelves")
-
-    def __init__(self, shelves: list[list[Spot]] | None = None, shares: list[tuple[int, str]] | None = None) -> None:
-        self.shelves = shelves or []
-        self.shares = shares or []
-
-    def copy(self) -> "Section":
-        return Section([shelf.copy() for shelf in self.shelves], self.shares.copy())
-
-    def put(self, name: str, room: Room) -> None:
-        while len(self.shelves) <= room.whole:
-            self.shelves.append([])
-        insort(self.shelves[room.whole], (room.cpu, room.memory, name))
-        for free, _ in room.shares:
-            insort(self.shares, (free, name))
-
-    def drop(self, name: str, room: Room) -> None:
-        shelf = self.shelves[room.whole]
-        del shelf[bisect_left(shelf, (room.cpu, room.memory, name))]
-        for free, _ in room.shares:
-            del self.shares[bisect_left(self.shares, (free, name))]
+NodeEntry = tuple[int, int, str]
+"""Free CPU, free memory and name of a node."""
+NodeGroup = tuple[str, bool]
+"""The pool of a node, and whether it is schedulable."""
 
 
-class Nodes:
-    """The free room of every node. `homes`, `models` and `others` are never changed in place, so copies share them."""
+class Bucket:
+    """The nodes of one group."""
 
-    __slots__ = ("homes", "models", "others", "rooms", "sections")
+    __slots__ = ("rows", "shared_devices")
 
-    def __init__(self, rooms: dict[str, Room], homes: dict[str, Home], sections: dict[Home, Section]) -> None:
-        self.rooms = rooms
-        self.homes = homes
-        self.sections = sections
-        self.models: dict[str, str] = {}
-        self.others: dict[str, frozenset[str]] = {}
-        """Where there are GPUs of several models: for each of these the nodes that have another."""
+    def __init__(
+        self, rows: list[list[NodeEntry]] | None = None, shared_devices: list[tuple[int, str]] | None = None
+    ) -> None:
+        self.rows = rows or []
+        self.shared_devices = shared_devices or []
 
-    def copy(self) -> "Nodes":
-        sections = {home: section.copy() for home, section in self.sections.items()}
-        copied = Nodes(self.rooms.copy(), self.homes, sections)
-        copied.models, copied.others = self.models, self.others
+    def copy(self) -> "Bucket":
+        return Bucket([row.copy() for row in self.rows], self.shared_devices.copy())
+
+    def insert(self, name: str, node_free: NodeFree) -> None:
+        while len(self.rows) <= node_free.whole_gpus:
+            self.rows.append([])
+        insort(self.rows[node_free.whole_gpus], (node_free.cpu_milli, node_free.memory_bytes, name))
+        for free, _ in node_free.shared_devices:
+            insort(self.shared_devices, (free, name))
+
+    def remove(self, name: str, node_free: NodeFree) -> None:
+        row = self.rows[node_free.whole_gpus]
+        del row[bisect_left(row, (node_free.cpu_milli, node_free.memory_bytes, name))]
+        for free, _ in node_free.shared_devices:
+            del self.shared_devices[bisect_left(self.shared_devices, (free, name))]
+
+
+class NodeIndex:
+    """The free capacity of every node. Copies share all maps except `free_by_node` and the buckets; those maps are
+    replaced, never changed in place."""
+
+    __slots__ = (
+        "bucket_by_group",
+        "faulty_gpus_by_node",
+        "free_by_node",
+        "group_by_node",
+        "model_by_node",
+        "nodes_of_other_models",
+    )
+
+    def __init__(
+        self, free_by_node: dict[str, NodeFree], groups: dict[str, NodeGroup], buckets: dict[NodeGroup, Bucket]
+    ) -> None:
+        self.free_by_node = free_by_node
+        self.group_by_node = groups
+        self.bucket_by_group = buckets
+        self.model_by_node: dict[str, str] = {}
+        self.nodes_of_other_models: dict[str, frozenset[str]] = {}
+        """By GPU model, if there are several: the nodes with another model."""
+        self.faulty_gpus_by_node: dict[str, int] = {}
+
+    def copy(self) -> "NodeIndex":
+        buckets = {group: bucket.copy() for group, bucket in self.bucket_by_group.items()}
+        copied = NodeIndex(self.free_by_node.copy(), self.group_by_node, buckets)
+        copied.model_by_node, copied.nodes_of_other_models, copied.faulty_gpus_by_node = (
+            self.model_by_node,
+            self.nodes_of_other_models,
+            self.faulty_gpus_by_node,
+        )
         return copied
 
-    def of_pool(self, pool: str, tolerate_all: bool) -> tuple[Section, ...]:
-        """Where a workload may look in a pool, the usable nodes first."""
-        homes: Sequence[Home] = ((pool, True), (pool, False)) if tolerate_all else ((pool, True),)
-        return tuple(self.sections[home] for home in homes if home in self.sections)
+    def buckets_of_pool(self, pool: str, tolerate_all: bool) -> tuple[Bucket, ...]:
+        """The buckets of a pool that a workload may use, schedulable nodes first."""
+        groups: Sequence[NodeGroup] = ((pool, True), (pool, False)) if tolerate_all else ((pool, True),)
+        return tuple(self.bucket_by_group[group] for group in groups if group in self.bucket_by_group)
 
-    def allows(self, name: str, pool: str, tolerate_all: bool) -> bool:
-        home = self.homes.get(name)
-        return home is not None and home[0] == pool and (home[1] or tolerate_all)
+    def is_eligible(self, name: str, pool: str, tolerate_all: bool) -> bool:
+        group = self.group_by_node.get(name)
+        return group is not None and group[0] == pool and (group[1] or tolerate_all)
 
-    def set_room(self, name: str, room: Room) -> None:
-        section = self.sections[self.homes[name]]
-        section.drop(name, self.rooms[name])
-        section.put(name, room)
-        self.rooms[name] = room
+    def set_free(self, name: str, node_free: NodeFree) -> None:
+        bucket = self.bucket_by_group[self.group_by_node[name]]
+        bucket.remove(name, self.free_by_node[name])
+        bucket.insert(name, node_free)
+        self.free_by_node[name] = node_free
 
-    def change(self, changed: Iterable[NodeRoom], lost: Iterable[str]) -> None:
-        """Take in nodes that are new, that changed, or that are gone."""
-        self.homes = self.homes.copy()
+    def update(self, changed: Iterable[NodeInfo], removed: Iterable[str]) -> None:
+        """Add, replace and remove nodes."""
+        self.group_by_node = self.group_by_node.copy()
         models: dict[str, str] = {}
-        for name in lost:
-            self.stand(name, None)
-            models[name] = ""
+        faulty: dict[str, int] = {}
+        for name in removed:
+            self.upsert(name, None)
+            models[name], faulty[name] = "", 0
         for node in changed:
-            self.stand(node.name, (node.pool, node.usable), room_of(node))
-            models[node.name] = node.model
-        if any(self.models.get(name, "") != model for name, model in models.items()):
-            self._part({name: model for name, model in {**self.models, **models}.items() if model})
+            self.upsert(node.name, (node.pool, node.is_schedulable), node_free_of(node))
+            models[node.name], faulty[node.name] = node.model, node.faulty_gpus
+        if any(self.faulty_gpus_by_node.get(name, 0) != gpus for name, gpus in faulty.items()):
+            self.faulty_gpus_by_node = {
+                name: gpus for name, gpus in {**self.faulty_gpus_by_node, **faulty}.items() if gpus
+            }
+        if any(self.model_by_node.get(name, "") != model for name, model in models.items()):
+            self._set_models({name: model for name, model in {**self.model_by_node, **models}.items() if model})
 
-    def _part(self, models: dict[str, str]) -> None:
-        self.models = models
-        known = set(models.values())
-        self.others = {
-            each: frozenset(name for name, model in models.items() if model != each)
-            for each in (sorted(known) if len(known) > 1 else ())
+    def count_faulty_gpus(self, pools: Iterable[str], tolerate_all: bool) -> int:
+        """Number of faulty GPUs on the nodes that a workload may use."""
+        return sum(
+            gpus
+            for name, gpus in self.faulty_gpus_by_node.items()
+            if any(self.is_eligible(name, pool, tolerate_all) for pool in pools)
+        )
+
+    def _set_models(self, models: dict[str, str]) -> None:
+        self.model_by_node = models
+        distinct = set(models.values())
+        self.nodes_of_other_models = {
+            model_name: frozenset(name for name, model in models.items() if model != model_name)
+            for model_name in (sorted(distinct) if len(distinct) > 1 else ())
         }
 
-    def stand(self, name: str, home: Home | None, room: Room = FULL) -> None:
-        """Put a node where it belongs, or nowhere."""
-        before = self.homes.pop(name, None)
+    def upsert(self, name: str, group: NodeGroup | None, node_free: NodeFree = NOTHING_FREE) -> None:
+        """Move a node to a group, or remove it."""
+        before = self.group_by_node.pop(name, None)
         if before is not None:
-            self.sections[before].drop(name, self.rooms.pop(name))
-        if home is not None:
-            self.homes[name] = home
-            self.rooms[name] = room
-            self.sections.setdefault(home, Section()).put(name, room)
+            self.bucket_by_group[before].remove(name, self.free_by_node.pop(name))
+        if group is not None:
+            self.group_by_node[name] = group
+            self.free_by_node[name] = node_free
+            self.bucket_by_group.setdefault(group, Bucket()).insert(name, node_free)

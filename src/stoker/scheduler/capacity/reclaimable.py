@@ -1,50 +1,50 @@
-"""The room there would be if everything that is preemptible, or leaves already, were gone.
+"""Reclaimable capacity: what would be free without all preemptible and terminating workloads.
 
-An upper bound that is kept from plan to plan: what does not fit here is not worth looking for victims.
+It is an upper bound kept between plans: for a request that does not fit here, no victims are searched.
 """
 
 from collections.abc import Iterable
 
-from stoker.scheduler.holders import Offer, offer_of, pods_of
-from stoker.scheduler.nodes import Nodes
-from stoker.scheduler.room import FULL, Room, give
-from stoker.scheduler.snapshot import Placed
+from stoker.scheduler.capacity.node_free import NOTHING_FREE, NodeFree, release
+from stoker.scheduler.capacity.node_index import NodeIndex
+from stoker.scheduler.model import AdmittedWorkload
+from stoker.scheduler.quota.admitted import PreemptionCandidate, candidate_of, pod_allocations
 
 
-class Hope:
+class ReclaimableCapacity:
     def __init__(self) -> None:
-        self.nodes = Nodes({}, {}, {})
-        self._here: dict[str, dict[str, Offer]] = {}
+        self.nodes = NodeIndex({}, {}, {})
+        self._candidates_by_node: dict[str, dict[str, PreemptionCandidate]] = {}
 
-    def change(self, changed: Iterable[Placed], gone: Iterable[Placed]) -> set[str]:
-        """Take in who came and who went; gives the nodes on which that matters."""
+    def update(self, changed: Iterable[AdmittedWorkload], removed: Iterable[AdmittedWorkload]) -> set[str]:
+        """Replace and remove workloads; returns the nodes to refresh."""
         touched: set[str] = set()
-        for placed in gone:
-            if placed.preemptible or placed.leaving:
-                for name in placed.nodes:
-                    self._here.get(name, {}).pop(placed.uid, None)
-                touched.update(placed.nodes)
-        for placed in changed:
-            if placed.preemptible or placed.leaving:
-                offer = offer_of(placed)
-                for name in placed.nodes:
-                    self._here.setdefault(name, {})[placed.uid] = offer
-                touched.update(placed.nodes)
+        for workload in removed:
+            if workload.preemptible or workload.is_terminating:
+                for name in workload.nodes:
+                    self._candidates_by_node.get(name, {}).pop(workload.uid, None)
+                touched.update(workload.nodes)
+        for workload in changed:
+            if workload.preemptible or workload.is_terminating:
+                candidate = candidate_of(workload)
+                for name in workload.nodes:
+                    self._candidates_by_node.setdefault(name, {})[workload.uid] = candidate
+                touched.update(workload.nodes)
         return touched
 
-    def refresh(self, names: Iterable[str], nodes: Nodes) -> None:
-        """Work out these nodes again."""
+    def refresh(self, names: Iterable[str], nodes: NodeIndex) -> None:
+        """Recompute these nodes."""
         for name in names:
-            home = nodes.homes.get(name)
-            self.nodes.stand(name, home, self._emptied(name, nodes.rooms[name]) if home else FULL)
+            group = nodes.group_by_node.get(name)
+            self.nodes.upsert(name, group, self._reclaim_all(name, nodes.free_by_node[name]) if group else NOTHING_FREE)
 
-    def on(self, name: str) -> Iterable[Offer]:
-        """Who would leave this node."""
-        return self._here.get(name, {}).values()
+    def candidates_on(self, name: str) -> Iterable[PreemptionCandidate]:
+        """Preemptible and terminating workloads on this node."""
+        return self._candidates_by_node.get(name, {}).values()
 
-    def _emptied(self, name: str, room: Room) -> Room:
-        for _, placed, _ in self.on(name):
-            for node, device, size in pods_of(placed):
+    def _reclaim_all(self, name: str, node_free: NodeFree) -> NodeFree:
+        for _, workload, _ in self.candidates_on(name):
+            for node, device, size in pod_allocations(workload):
                 if node == name:
-                    room = give(room, size, device)
-        return room
+                    node_free = release(node_free, size, device)
+        return node_free

@@ -1,48 +1,50 @@
-"""What is known not to fit: if an ask was refused, so is every ask that is at least as large in everything.
+"""A cache of requests that do not fit: every request at least as large in all resources does not fit either.
 
-True for as long as room only shrinks, which it does while a plan is made.
+This holds while free capacity only shrinks, which is the case during a cycle.
 """
 
 from collections.abc import Hashable
 
-Ask = tuple[int, int, int, int]
+RequestVector = tuple[int, int, int, int]
 """GPUs, CPUs and memory of a pod, and the number of pods."""
 
 
-class Refusals:
-    """The smallest asks that were refused, for each kind of room and each place it was looked for in."""
+class UnschedulableCache:
+    """The minimal requests that did not fit, by kind of capacity and scope of the search."""
 
-    __slots__ = ("_smallest",)
+    __slots__ = ("_minimal_requests",)
 
     def __init__(self) -> None:
-        self._smallest: dict[Hashable, dict[Hashable, list[Ask]]] = {}
+        self._minimal_requests: dict[Hashable, dict[Hashable, list[RequestVector]]] = {}
 
-    def copy(self) -> "Refusals":
-        other = Refusals()
-        other._smallest = {kind: places.copy() for kind, places in self._smallest.items()}
+    def copy(self) -> "UnschedulableCache":
+        other = UnschedulableCache()
+        other._minimal_requests = {
+            kind: requests_by_scope.copy() for kind, requests_by_scope in self._minimal_requests.items()
+        }
         return other
 
-    def cover(self, kind: Hashable, where: Hashable, ask: Ask) -> bool:
-        """Whether this ask is known not to fit."""
-        places = self._smallest.get(kind)
-        if places is None:
+    def covers(self, kind: Hashable, scope: Hashable, request: RequestVector) -> bool:
+        """Whether this request is known not to fit."""
+        requests_by_scope = self._minimal_requests.get(kind)
+        if requests_by_scope is None:
             return False
-        gpu, cpu, memory, replicas = ask
-        for least in places.get(where, ()):
-            if gpu >= least[0] and cpu >= least[1] and memory >= least[2] and replicas >= least[3]:
+        gpu, cpu, memory, replicas = request
+        for minimal in requests_by_scope.get(scope, ()):
+            if gpu >= minimal[0] and cpu >= minimal[1] and memory >= minimal[2] and replicas >= minimal[3]:
                 return True
         return False
 
-    def add(self, kind: Hashable, where: Hashable, ask: Ask) -> None:
-        places = self._smallest.setdefault(kind, {})
-        gpu, cpu, memory, replicas = ask
-        kept = [
-            least
-            for least in places.get(where, ())
-            if not (least[0] >= gpu and least[1] >= cpu and least[2] >= memory and least[3] >= replicas)
+    def add(self, kind: Hashable, scope: Hashable, request: RequestVector) -> None:
+        requests_by_scope = self._minimal_requests.setdefault(kind, {})
+        gpu, cpu, memory, replicas = request
+        remaining = [
+            minimal
+            for minimal in requests_by_scope.get(scope, ())
+            if not (minimal[0] >= gpu and minimal[1] >= cpu and minimal[2] >= memory and minimal[3] >= replicas)
         ]
-        places[where] = [ask, *kept]
+        requests_by_scope[scope] = [request, *remaining]
 
-    def forget(self, kind: Hashable) -> None:
-        """There may be more room of a kind than there was."""
-        self._smallest.pop(kind, None)
+    def invalidate(self, kind: Hashable) -> None:
+        """Forget the requests of one kind of capacity, which may have grown."""
+        self._minimal_requests.pop(kind, None)

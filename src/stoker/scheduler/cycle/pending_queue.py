@@ -1,11 +1,10 @@
-"""The queue of one workspace, in the order in which it is served.
+"""The pending queue of one workspace, in scheduling order.
 
-First what others were preempted for, then what was requeued, then by priority, submit time and uid. One exception
-keeps preemption from going round in circles: where a workspace preempts, a requeued workload that is preemptible
-only goes before others of its own priority. Otherwise it would take back the room it was just moved out of, and be
-moved out again.
+Workloads with a reservation go first, then requeued ones, then by priority, submission time and uid. Exception: if the
+workspace allows preemption, a requeued preemptible workload goes first only among workloads of its own priority;
+otherwise it would reclaim the capacity it was just preempted from, and be preempted again.
 
-A line is never changed: `changed` makes the next one.
+A queue is immutable: `with_changes` returns the next one.
 """
 
 from bisect import bisect_left
@@ -14,127 +13,151 @@ from typing import Any
 
 from msgspec import Struct
 
-from stoker.domain.resources import NONE, Resources
-from stoker.scheduler.snapshot import Waiting
+from stoker.domain.cluster.resources import NO_RESOURCES, Resources
+from stoker.scheduler.model import PendingWorkload
 
-Key = tuple[int, int, bool, int, str]
+PendingSortKey = tuple[int, int, bool, int, str]
 NEVER = 1 << 62
-RANKED = 2
-"""The rank from which on a line goes strictly by priority."""
+RESERVED_RANK = 0
+"""Rank of workloads with a reservation."""
+PRIORITY_RANK = 2
+"""From this rank on, the order is strictly by priority."""
 
 
-class Shape(Struct, frozen=True, eq=False):
-    """What matters of a workload for where and whether it starts. Workloads of one shape share one object."""
+class EquivalenceClass(Struct, frozen=True, eq=False):
+    """The properties that decide whether and where a workload starts. Equivalent workloads share one object."""
 
-    each: Resources
+    pod_request: Resources
     replicas: int
-    total: Resources
-    ask: tuple[int, int, int, int]
+    total_request: Resources
+    request_vector: tuple[int, int, int, int]
     priority: int
     preemptible: bool
     specified_nodes: tuple[str, ...]
-    pools: tuple[str, ...]
+    node_pools: tuple[str, ...]
     tolerate_all: bool
 
 
-ASLEEP = Shape(NONE, 0, NONE, (0, 0, 0, 0), 0, False, (), (), False)
-"""The shape of everything that is not to start yet."""
-Shapes = dict[tuple[Any, ...], Shape]
+NOT_ELIGIBLE = EquivalenceClass(NO_RESOURCES, 0, NO_RESOURCES, (0, 0, 0, 0), 0, False, (), (), False)
+"""The class of all workloads that must not start yet."""
+EquivalenceClasses = dict[tuple[Any, ...], EquivalenceClass]
 
 
-def shape_of(waiting: Waiting, shapes: Shapes) -> Shape:
-    each, replicas = waiting.each, waiting.replicas
-    ask = (each.gpu_milli, each.cpu_milli, each.memory_bytes, replicas)
-    named = waiting.specified_nodes
-    # Which of the named nodes are still wanted differs from one workload to the next.
+def equivalence_class_of(workload: PendingWorkload, classes: EquivalenceClasses) -> EquivalenceClass:
+    pod_request, replicas = workload.pod_request, workload.replicas
+    request_vector = (pod_request.gpu_milli, pod_request.cpu_milli, pod_request.memory_bytes, replicas)
+    specified_nodes = workload.specified_nodes
+    # Which of the specified nodes still need a pod differs between workloads.
     key = (
-        ask,
-        waiting.priority,
-        waiting.preemptible,
-        waiting.pools,
-        waiting.tolerate_all,
-        waiting.uid if named else "",
+        request_vector,
+        workload.priority,
+        workload.preemptible,
+        workload.node_pools,
+        workload.tolerate_all,
+        workload.uid if specified_nodes else "",
     )
-    found = shapes.get(key)
-    if found is None or found.specified_nodes != named:
-        found = shapes[key] = Shape(
-            each,
+    found = classes.get(key)
+    if found is None or found.specified_nodes != specified_nodes:
+        found = classes[key] = EquivalenceClass(
+            pod_request,
             replicas,
-            each * replicas,
-            ask,
-            waiting.priority,
-            waiting.preemptible,
-            named,
-            waiting.pools,
-            waiting.tolerate_all,
+            pod_request * replicas,
+            request_vector,
+            workload.priority,
+            workload.preemptible,
+            specified_nodes,
+            workload.node_pools,
+            workload.tolerate_all,
         )
     return found
 
 
-class Line:
-    """Who waits in a workspace. `keys`, `waiting` and `shapes` run side by side."""
+class PendingQueue:
+    """The pending workloads of a workspace. `sort_keys`, `workloads` and `classes` are parallel lists."""
 
-    __slots__ = ("by_uid", "keys", "made_at", "shapes", "waiting", "wakes_at", "yields")
+    __slots__ = (
+        "built_at",
+        "classes",
+        "next_eligible_at",
+        "preemption_enabled",
+        "sort_key_by_uid",
+        "sort_keys",
+        "workloads",
+    )
 
-    def __init__(self, waiting: Iterable[Waiting], now: int, yields: bool, shapes: Shapes) -> None:
-        self.yields = yields
-        ordered = sorted(((self.key_of(each), each) for each in waiting if not each.failed_dependency), key=_first)
-        self.keys = [key for key, _ in ordered]
-        self.waiting = [each for _, each in ordered]
-        self.by_uid: dict[str, Key] = {key[4]: key for key in self.keys}
-        self.made_at, self.wakes_at = now, NEVER
-        self.shapes = [self._shape(each, shapes) for each in self.waiting]
+    def __init__(
+        self, workloads: Iterable[PendingWorkload], now: int, preemption_enabled: bool, classes: EquivalenceClasses
+    ) -> None:
+        self.preemption_enabled = preemption_enabled
+        ordered = sorted(
+            ((self.sort_key_of(workload), workload) for workload in workloads if not workload.failed_dependency),
+            key=_sort_key,
+        )
+        self.sort_keys = [key for key, _ in ordered]
+        self.workloads = [workload for _, workload in ordered]
+        self.sort_key_by_uid: dict[str, PendingSortKey] = {key[4]: key for key in self.sort_keys}
+        self.built_at, self.next_eligible_at = now, NEVER
+        self.classes = [self._classify(workload, classes) for workload in self.workloads]
 
-    def changed(self, added: Mapping[str, Waiting], removed: Iterable[str], shapes: Shapes) -> "Line":
-        """The line with some added or replaced, and some gone."""
-        line = Line((), self.made_at, self.yields, shapes)
-        line.keys, line.waiting, line.shapes = self.keys.copy(), self.waiting.copy(), self.shapes.copy()
-        line.by_uid, line.wakes_at = self.by_uid.copy(), self.wakes_at
+    def with_changes(
+        self, added: Mapping[str, PendingWorkload], removed: Iterable[str], classes: EquivalenceClasses
+    ) -> "PendingQueue":
+        """A queue with some workloads added or replaced, and some removed."""
+        changed = PendingQueue((), self.built_at, self.preemption_enabled, classes)
+        changed.sort_keys, changed.workloads, changed.classes = (
+            self.sort_keys.copy(),
+            self.workloads.copy(),
+            self.classes.copy(),
+        )
+        changed.sort_key_by_uid, changed.next_eligible_at = self.sort_key_by_uid.copy(), self.next_eligible_at
         for uid in (*removed, *added):
-            line._remove(uid)
-        for each in added.values():
-            if not each.failed_dependency:
-                line._insert(each, shapes)
-        return line
+            changed._remove(uid)
+        for workload in added.values():
+            if not workload.failed_dependency:
+                changed._insert(workload, classes)
+        return changed
 
-    def key_of(self, waiting: Waiting) -> Key:
-        """What decides its place."""
-        first = waiting.requeued and not (waiting.preemptible and self.yields)
-        rank = 0 if waiting.promised else 1 if first else RANKED
-        return (rank, -waiting.priority, not waiting.requeued, waiting.submitted_at, waiting.uid)
+    def sort_key_of(self, workload: PendingWorkload) -> PendingSortKey:
+        first = workload.requeued and not (workload.preemptible and self.preemption_enabled)
+        rank = RESERVED_RANK if workload.reserved_nodes else 1 if first else PRIORITY_RANK
+        return (rank, -workload.priority, not workload.requeued, workload.submitted_at, workload.uid)
 
-    def position(self, uid: str) -> int:
-        """How many are before it."""
-        return bisect_left(self.keys, self.by_uid[uid])
+    def index_of(self, uid: str) -> int:
+        """The number of workloads before it."""
+        return bisect_left(self.sort_keys, self.sort_key_by_uid[uid])
 
-    def ranked_from(self) -> int:
-        return bisect_left(self.keys, (RANKED,))
+    def reserved_workloads(self) -> list[PendingWorkload]:
+        """Workloads for which others were preempted."""
+        return self.workloads[: bisect_left(self.sort_keys, (RESERVED_RANK + 1,))]
 
-    def is_current(self, now: int, yields: bool) -> bool:
-        """Whether nothing has woken since it was made."""
-        return self.yields == yields and self.made_at <= now < self.wakes_at
+    def first_ranked_index(self) -> int:
+        return bisect_left(self.sort_keys, (PRIORITY_RANK,))
 
-    def _shape(self, waiting: Waiting, shapes: Shapes) -> Shape:
-        until = waiting.not_before
-        if until is not None and until > self.made_at:
-            self.wakes_at = min(self.wakes_at, until)
-            return ASLEEP
-        return ASLEEP if waiting.waits_for else shape_of(waiting, shapes)
+    def is_current(self, now: int, preemption_enabled: bool) -> bool:
+        """Whether no start time has come and the preemption policy is the same since it was built."""
+        return self.preemption_enabled == preemption_enabled and self.built_at <= now < self.next_eligible_at
+
+    def _classify(self, workload: PendingWorkload, classes: EquivalenceClasses) -> EquivalenceClass:
+        until = workload.not_before
+        if until is not None and until > self.built_at:
+            self.next_eligible_at = min(self.next_eligible_at, until)
+            return NOT_ELIGIBLE
+        return NOT_ELIGIBLE if workload.unfinished_dependencies else equivalence_class_of(workload, classes)
 
     def _remove(self, uid: str) -> None:
-        key = self.by_uid.pop(uid, None)
+        key = self.sort_key_by_uid.pop(uid, None)
         if key is not None:
-            at = bisect_left(self.keys, key)
-            del self.keys[at], self.waiting[at], self.shapes[at]
+            index = bisect_left(self.sort_keys, key)
+            del self.sort_keys[index], self.workloads[index], self.classes[index]
 
-    def _insert(self, waiting: Waiting, shapes: Shapes) -> None:
-        key = self.key_of(waiting)
-        at = bisect_left(self.keys, key)
-        self.keys.insert(at, key)
-        self.waiting.insert(at, waiting)
-        self.shapes.insert(at, self._shape(waiting, shapes))
-        self.by_uid[waiting.uid] = key
+    def _insert(self, workload: PendingWorkload, classes: EquivalenceClasses) -> None:
+        key = self.sort_key_of(workload)
+        index = bisect_left(self.sort_keys, key)
+        self.sort_keys.insert(index, key)
+        self.workloads.insert(index, workload)
+        self.classes.insert(index, self._classify(workload, classes))
+        self.sort_key_by_uid[workload.uid] = key
 
 
-def _first(pair: tuple[Key, Waiting]) -> Key:
+def _sort_key(pair: tuple[PendingSortKey, PendingWorkload]) -> PendingSortKey:
     return pair[0]

@@ -1,112 +1,131 @@
-"""How far a plan has come in one workspace's line.
+"""The position of a scheduling cycle in the queue of one workspace.
 
-Under `fifo` the first that cannot start stops the line. Under `balance` it is skipped, and nothing of lower priority
-goes past it; what names its nodes is skipped without holding up others. What is not to start yet holds up nobody.
+With `fifo`, the first workload that cannot start blocks the queue. With `balance`, it is skipped and blocks only
+workloads of lower priority; a workload that specifies its nodes blocks none. Workloads that must not start yet never
+block others.
 """
 
+from bisect import insort
 from copy import copy
 
-from stoker.domain.identity import QueuePolicy
-from stoker.scheduler.accounts import Account
-from stoker.scheduler.line import ASLEEP, Line, Shape
-from stoker.scheduler.snapshot import Queue
+from stoker.domain.access.identity import QueuePolicy
+from stoker.scheduler.cycle.pending_queue import NOT_ELIGIBLE, EquivalenceClass, PendingQueue
+from stoker.scheduler.model import Queue
+from stoker.scheduler.quota.usage import QuotaUsage
 
-LOWEST = -(1 << 62)
-NOWHERE = -1
-Key = tuple[bool, bool, bool, float, int, int, str]
+MIN_PRIORITY = -(1 << 62)
+NO_INDEX = -1
+CursorSortKey = tuple[bool, bool, bool, float, int, int, str]
 
 
-class Turn:
+class QueueCursor:
     __slots__ = (
-        "account",
-        "at",
-        "barrier",
-        "barriers",
+        "blocked_at",
         "borrowing",
-        "fifo",
-        "line",
-        "over",
-        "owed",
-        "pause_at",
-        "place",
-        "ranked_from",
-        "refused",
-        "started",
-        "stopped_at",
+        "cached_sort_key",
+        "exhausted",
+        "first_ranked_index",
+        "has_reservation",
+        "index",
+        "is_fifo",
+        "pause_index",
+        "pending_queue",
+        "priority_floor",
+        "priority_floors",
+        "quota_usage",
+        "skipped_classes",
+        "started_indexes",
+        "started_on_reservation",
     )
 
-    def __init__(self, line: Line, queue: Queue, account: Account) -> None:
-        self.line = line
-        self.account = account
-        self.fifo = queue.policy is QueuePolicy.FIFO
-        self.at, self.over = 0, False
-        self.refused = {ASLEEP}
+    def __init__(self, pending_queue: PendingQueue, queue: Queue, usage: QuotaUsage) -> None:
+        self.pending_queue = pending_queue
+        self.quota_usage = usage
+        self.is_fifo = queue.policy is QueuePolicy.FIFO
+        self.index, self.exhausted = 0, False
+        self.skipped_classes = {NOT_ELIGIBLE}
         self.borrowing = False
-        self.barrier = LOWEST
-        self.barriers: list[tuple[int, int, str]] = []
-        """Position, priority and uid of each that nothing lower goes past."""
-        self.started: list[int] = []
-        self.stopped_at: int | None = None
-        self.owed = False
-        """Something was promised room: until it has started, nothing of its workspace goes over the quota."""
-        self.pause_at = NOWHERE
-        self.place: Key | None = None
-        self.ranked_from = line.ranked_from()
-        self._seek()
+        self.priority_floor = MIN_PRIORITY
+        self.priority_floors: list[tuple[int, int, str]] = []
+        """Index, priority and uid of each skipped workload that blocks lower priorities."""
+        self.started_indexes: list[int] = []
+        """Indexes of started workloads, sorted."""
+        self.started_on_reservation: frozenset[int] = frozenset()
+        """Indexes of workloads that started on reserved capacity before the cycle reached them."""
+        self.blocked_at: int | None = None
+        self.has_reservation = False
+        """A workload has a reservation: until it has started, its workspace starts nothing over quota."""
+        self.pause_index = NO_INDEX
+        self.cached_sort_key: CursorSortKey | None = None
+        self.first_ranked_index = pending_queue.first_ranked_index()
+        self._seek_candidate()
 
     @property
-    def paused(self) -> bool:
-        return self.at == self.pause_at
+    def is_paused(self) -> bool:
+        return self.index == self.pause_index
 
-    def copy(self, account: Account) -> "Turn":
-        turn = copy(self)
-        turn.account = account
-        turn.refused = self.refused.copy()
-        turn.barriers = self.barriers.copy()
-        turn.started = self.started.copy()
-        return turn
+    def copy(self, usage: QuotaUsage) -> "QueueCursor":
+        clone = copy(self)
+        clone.quota_usage = usage
+        clone.skipped_classes = self.skipped_classes.copy()
+        clone.priority_floors = self.priority_floors.copy()
+        clone.started_indexes = self.started_indexes.copy()
+        return clone
 
-    def would_borrow(self, shape: Shape) -> bool:
-        """Whether this would be there on room that the workspace is not owed."""
-        return shape.preemptible and not self.account.within_later(shape.total)
+    def would_borrow(self, equivalence_class: EquivalenceClass) -> bool:
+        """Whether this would run over the quota of the workspace."""
+        return equivalence_class.preemptible and not self.quota_usage.fits_after_termination(
+            equivalence_class.total_request
+        )
 
-    def key(self, share: float) -> Key:
-        """The smaller, the sooner the workspace is served."""
-        rank, priority, fresh, submitted_at, uid = self.line.keys[self.at]
-        self.borrowing = self.would_borrow(self.line.shapes[self.at])
+    def compute_sort_key(self, share: float) -> CursorSortKey:
+        """Workspaces with smaller keys are scheduled first."""
+        rank, priority, fresh, submitted_at, uid = self.pending_queue.sort_keys[self.index]
+        self.borrowing = self.would_borrow(self.pending_queue.classes[self.index])
         return (self.borrowing, rank != 0, fresh, share, priority, submitted_at, uid)
 
-    def go_on(self) -> None:
-        """The next one has started."""
-        self.started.append(self.at)
-        self.at += 1
-        self._seek()
+    def advance(self) -> None:
+        """Move past a workload that was started."""
+        insort(self.started_indexes, self.index)
+        self.index += 1
+        self._seek_candidate()
 
-    def pass_by(self, promised: bool) -> None:
-        """The next one has not started; when it was promised room, others of its shape may still be."""
-        self.owed = self.owed or promised
-        if self.fifo:
-            self.stopped_at, self.over = self.at, True
+    def mark_reserved_started(self, position: int) -> None:
+        """Record that a workload started on its reservation before the cycle reached it."""
+        insort(self.started_indexes, position)
+        self.started_on_reservation |= {position}
+        self._seek_candidate()
+
+    def skip(self, reserved: bool) -> None:
+        """Move past a workload that was not started. If it got a reservation, others of its class are still tried."""
+        self.has_reservation = self.has_reservation or reserved
+        if self.is_fifo:
+            self.blocked_at, self.exhausted = self.index, True
             return
-        shape = self.line.shapes[self.at]
-        if shape.priority > self.barrier and not shape.specified_nodes:
-            self.barrier = shape.priority
-            self.barriers.append((self.at, shape.priority, self.line.keys[self.at][4]))
-        if not promised:
-            self.refused.add(shape)
-        self.at += 1
-        self._seek()
+        equivalence_class = self.pending_queue.classes[self.index]
+        if equivalence_class.priority > self.priority_floor and not equivalence_class.specified_nodes:
+            self.priority_floor = equivalence_class.priority
+            self.priority_floors.append(
+                (self.index, equivalence_class.priority, self.pending_queue.sort_keys[self.index][4])
+            )
+        if not reserved:
+            self.skipped_classes.add(equivalence_class)
+        self.index += 1
+        self._seek_candidate()
 
-    def _seek(self) -> None:
-        shapes, refused, at = self.line.shapes, self.refused, self.at
-        end = len(shapes)
-        while at < end:
-            shape = shapes[at]
-            if shape not in refused or at == self.pause_at:
-                if shape.priority >= self.barrier:
+    def _seek_candidate(self) -> None:
+        classes, skipped, index = self.pending_queue.classes, self.skipped_classes, self.index
+        end = len(classes)
+        while index < end:
+            if index in self.started_on_reservation:
+                index += 1
+                continue
+            equivalence_class = classes[index]
+            if equivalence_class not in skipped or index == self.pause_index:
+                if equivalence_class.priority >= self.priority_floor:
                     break
-                if at >= self.ranked_from:
-                    at = end
+                if index >= self.first_ranked_index:
+                    index = end
                     break
-            at += 1
-        self.at, self.over = at, at >= end
+            index += 1
+        self.index, self.exhausted = index, index >= end

@@ -1,90 +1,101 @@
-"""The decision itself: whose turn it is, and what becomes of it.
+"""One scheduling cycle: which workspace is next, and which of its workloads starts.
 
-Workspaces take turns. The next turn goes to the workspace whose next workload is inside its quota before one that
-would borrow; then to one that was promised room, to one that was requeued, to the workspace that uses the smallest
-share of its quota (of the cluster, if it has none), and last by priority, submit time and uid. So every workspace
-grows towards its quota at the same pace however much it submits, nobody borrows what its owner is asking for at that
-moment, and the same snapshot always gives the same plan. In its turn a workspace starts the first workload of its
-line that can start.
+Workspaces are ordered by their next workload: in quota before over quota, then workloads with a reservation, requeued
+ones, the smallest dominant share of the quota (of the cluster, without a quota), and last priority, submission time
+and uid. So workspaces grow towards their quotas at the same pace whatever they submit, nobody borrows capacity that an
+in-quota workload requests, and the same snapshot always gives the same plan. Each step starts the first workload of
+the chosen workspace that can start.
 """
 
 from collections.abc import Mapping
 from heapq import heapify, heappop, heappush
 
-from stoker.scheduler.desk import Desk, When
-from stoker.scheduler.preemption import make_room
-from stoker.scheduler.search import search
-from stoker.scheduler.turn import Key, Turn
+from stoker.scheduler.cycle.queue_cursor import CursorSortKey, QueueCursor
+from stoker.scheduler.cycle.state import CycleState, Horizon
+from stoker.scheduler.placement.packing import find_placement
+from stoker.scheduler.placement.preemption import reserve_or_preempt
 
 
-class Round:
-    """All workspaces taking turns. `serving` is the one whose turn was broken off."""
+class SchedulingCycle:
+    """A cycle over all workspaces. `interrupted_queue` is the workspace whose step was paused."""
 
-    def __init__(self, desk: Desk, turns: Mapping[int, Turn], serving: int | None = None) -> None:
-        self.desk = desk
-        self.turns = turns
-        self.serving = serving
+    def __init__(
+        self, state: CycleState, cursors: Mapping[int, QueueCursor], interrupted_queue: int | None = None
+    ) -> None:
+        self.state = state
+        self.cursors = cursors
+        self.interrupted_queue = interrupted_queue
 
-    def copy(self) -> "Round":
-        """The same round, to go on from here in another way."""
-        desk = self.desk.copy()
-        turns = {number: turn.copy(desk.accounts[number]) for number, turn in self.turns.items()}
-        return Round(desk, turns, self.serving)
+    def copy(self) -> "SchedulingCycle":
+        """An independent copy that can continue differently."""
+        state = self.state.copy()
+        cursors = {number: cursor.copy(state.usage_by_queue[number]) for number, cursor in self.cursors.items()}
+        return SchedulingCycle(state, cursors, self.interrupted_queue)
 
     def run(self, until: str = "") -> None:
-        """Go on to the end, until it is known what becomes of one workload, or to where a turn is to pause.
+        """Run to the end, until the workload `until` is decided, or until a cursor pauses.
 
-        A turn pauses twice: when it comes to that workload, and, if others are served before it, when it is next.
+        A cursor pauses twice: when it reaches its pause index and, if other workspaces go first, when it is next.
         """
-        heap = [self._entry(number) for number, turn in self.turns.items() if not turn.over and number != self.serving]
+        heap = [
+            self._heap_entry(number)
+            for number, cursor in self.cursors.items()
+            if not cursor.exhausted and number != self.interrupted_queue
+        ]
         heapify(heap)
-        while heap or self.serving is not None:
-            number = heappop(heap)[1] if self.serving is None else self.serving
-            turn, self.serving = self.turns[number], number
-            turn.place = None
-            if turn.paused or serve(self.desk, turn):
+        while heap or self.interrupted_queue is not None:
+            number = heappop(heap)[1] if self.interrupted_queue is None else self.interrupted_queue
+            cursor, self.interrupted_queue = self.cursors[number], number
+            cursor.cached_sort_key = None
+            if cursor.is_paused or schedule_next(self.state, cursor):
                 return
-            self.serving = None
-            if until and (until in self.desk.started or (until in turn.line.by_uid and turn.over)):
+            self.interrupted_queue = None
+            if until and (
+                until in self.state.started or (until in cursor.pending_queue.sort_key_by_uid and cursor.exhausted)
+            ):
                 return
-            if turn.paused:
+            if cursor.is_paused:
                 return
-            if not turn.over:
-                heappush(heap, self._entry(number))
+            if not cursor.exhausted:
+                heappush(heap, self._heap_entry(number))
 
-    def _entry(self, number: int) -> tuple[Key, int]:
-        """A workspace keeps the place it was given until it is served."""
-        turn = self.turns[number]
-        if turn.place is None:
-            turn.place = turn.key(turn.account.share(self.desk.cluster))
-        return turn.place, number
+    def _heap_entry(self, number: int) -> tuple[CursorSortKey, int]:
+        """A workspace keeps its sort key until it is scheduled."""
+        cursor = self.cursors[number]
+        if cursor.cached_sort_key is None:
+            cursor.cached_sort_key = cursor.compute_sort_key(
+                cursor.quota_usage.dominant_share(self.state.cluster_capacity)
+            )
+        return cursor.cached_sort_key, number
 
 
-def serve(desk: Desk, turn: Turn) -> bool:
-    """Go along the line until something starts, is promised room, or has to let other workspaces go first.
+def schedule_next(state: CycleState, cursor: QueueCursor) -> bool:
+    """Advance in a queue until a workload starts, gets a reservation, or other workspaces have to go first.
 
-    True when the turn was broken off by a pause.
+    Returns True if a pause interrupted it.
     """
-    account, line = turn.account, turn.line
-    while not turn.over:
-        shape, waiting = line.shapes[turn.at], line.waiting[turn.at]
-        borrows = shape.preemptible and turn.would_borrow(shape)
-        if borrows and not turn.borrowing:
+    usage, pending_queue = cursor.quota_usage, cursor.pending_queue
+    while not cursor.exhausted:
+        equivalence_class, workload = pending_queue.classes[cursor.index], pending_queue.workloads[cursor.index]
+        borrows = equivalence_class.preemptible and cursor.would_borrow(equivalence_class)
+        if borrows and not cursor.borrowing:
             break
-        may = not (borrows and turn.owed) and (shape.preemptible or account.within(shape.total))
-        nodes = search(desk, When.NOW, waiting, shape) if may else None
+        may_start = not (borrows and cursor.has_reservation) and (
+            equivalence_class.preemptible or usage.fits(equivalence_class.total_request)
+        )
+        nodes = find_placement(state, Horizon.IDLE, workload, equivalence_class) if may_start else None
         if nodes is not None:
-            desk.start(waiting, nodes)
+            state.start(workload, nodes)
             if borrows:
-                desk.borrowed.add(waiting.uid)
-            turn.go_on()
+                state.started_over_quota.add(workload.uid)
+            cursor.advance()
             break
-        promised = make_room(desk, waiting, shape)
-        if not promised and account.within_later(shape.total):
-            desk.want(waiting)
-        turn.pass_by(promised)
-        if promised:
+        reserved = reserve_or_preempt(state, workload, equivalence_class)
+        if not reserved and usage.fits_after_termination(equivalence_class.total_request):
+            state.mark_contended(workload)
+        cursor.skip(reserved)
+        if reserved:
             break
-        if turn.at == turn.pause_at:
+        if cursor.index == cursor.pause_index:
             return True
     return False

@@ -1,7 +1,7 @@
-"""A plan under way: what is free now, what will be free once those who leave have left, and what is promised.
+"""The state of a scheduling cycle: free capacity now and after terminations, reservations, and quota usage.
 
-`now` is the room that can be used at once; `later` the room there will be. What is promised later is not given away
-now. All of it only shrinks, but for `later` when somebody is asked to leave.
+Capacity that is reserved in `future_idle` is not given away in `idle`. Both only shrink, except that a preemption adds
+to `future_idle`.
 """
 
 from bisect import bisect_left
@@ -10,169 +10,216 @@ from collections.abc import Sequence
 from copy import copy
 from enum import Enum
 
-from stoker.domain.resources import NONE, Resources
-from stoker.scheduler.holders import Holders, Row, held_by, offer_of, pods_of
-from stoker.scheduler.hope import Hope
-from stoker.scheduler.nodes import Nodes
-from stoker.scheduler.refusals import Refusals
-from stoker.scheduler.room import both, device_for, give, take_on
-from stoker.scheduler.snapshot import Placed, Waiting
+from stoker.domain.cluster.resources import NO_RESOURCES, Resources
+from stoker.scheduler.capacity.node_free import allocate, choose_shared_device, intersect, release
+from stoker.scheduler.capacity.node_index import NodeIndex
+from stoker.scheduler.capacity.reclaimable import ReclaimableCapacity
+from stoker.scheduler.capacity.unschedulable import UnschedulableCache
+from stoker.scheduler.model import AdmittedWorkload, PendingWorkload
+from stoker.scheduler.quota.admitted import (
+    AdmittedIndex,
+    PreemptionCandidates,
+    allocated_resources,
+    candidate_of,
+    pod_allocations,
+)
 
 
-class When(Enum):
-    """Which room is meant: there at once, there when those who leave have left, or there if all left who could."""
+class Horizon(Enum):
+    """Free now; free once all terminating pods are gone; free if all preemptible workloads were gone too."""
 
-    NOW = 0
-    LATER = 1
-    HOPED = 2
+    IDLE = 0
+    FUTURE_IDLE = 1
+    RECLAIMABLE = 2
 
 
-class Desk:
-    def __init__(self, nodes: Nodes, holders: Holders, hope: Hope, cluster: Resources) -> None:
-        self.now = nodes.copy()
-        self.later = self.now
-        self.holders = holders
-        self.hope = hope
-        self.cluster = cluster
-        self.accounts = {workspace_id: account.copy() for workspace_id, account in holders.accounts.items()}
-        self.yielding = holders.yielding.copy()
-        self.leavers: dict[str, set[str]] = {}
-        self.leaving: dict[int, set[str]] = {}
+class CycleState:
+    def __init__(
+        self, nodes: NodeIndex, admitted_index: AdmittedIndex, reclaimable: ReclaimableCapacity, cluster: Resources
+    ) -> None:
+        self.idle = nodes.copy()
+        self.future_idle = self.idle
+        self.admitted = admitted_index
+        self.reclaimable = reclaimable
+        self.cluster_capacity = cluster
+        self.usage_by_queue = {
+            workspace_id: usage.copy() for workspace_id, usage in admitted_index.usage_by_queue.items()
+        }
+        self.candidates_by_queue = admitted_index.candidates_by_queue.copy()
+        self.terminating_by_node: dict[str, set[str]] = {}
+        self.terminating: dict[int, set[str]] = {}
         self.started: dict[str, tuple[str, ...]] = {}
-        self.preempted: dict[str, str] = {}
-        self.promised: dict[str, tuple[tuple[str, ...], bool]] = {}
-        self.borrowed: set[str] = set()
-        """Those that were started on room that their workspace is not owed."""
-        self._wanted: tuple[set[str], set[str]] = (set(), set())
-        """The pools and the nodes on which something that is inside its quota waits for room."""
-        self.refusals = Refusals()
-        self._own: dict[tuple[int, int], tuple[Row, Resources]] = {}
-        self._over: dict[int, Row] | None = None
-        self._named: dict[str, tuple[str, ...]] = {}
-        self._fresh = -(1 << 20)
-        for placed in holders.leaving.values():
-            self._vacate(placed)
+        self.preemptor_by_victim: dict[str, str] = {}
+        self.new_reservations: dict[str, tuple[tuple[str, ...], bool]] = {}
+        self.kept_reservations: dict[str, tuple[str, ...]] = {}
+        """Reserved nodes of workloads that the cycle has not reached yet."""
+        self.started_over_quota: set[str] = set()
+        """Workloads that this cycle started over quota."""
+        self._contended: tuple[set[str], set[str]] = (set(), set())
+        """The pools and the nodes for which an in-quota workload is pending."""
+        self.unschedulable = UnschedulableCache()
+        self._in_queue_candidates: dict[tuple[int, int], tuple[PreemptionCandidates, Resources]] = {}
+        self._over_quota_candidates: dict[int, PreemptionCandidates] | None = None
+        self._nodes_by_uid: dict[str, tuple[str, ...]] = {}
+        self._last_device_id = -(1 << 20)
+        for admitted in admitted_index.terminating.values():
+            self._release_later(admitted)
 
-    def copy(self) -> "Desk":
-        """The same desk, to go on from here in another way."""
-        desk = copy(self)
-        desk.now = self.now.copy()
-        desk.later = desk.now if self.later is self.now else self.later.copy()
-        desk.accounts = {workspace_id: copy(account) for workspace_id, account in self.accounts.items()}
-        desk.yielding = {workspace_id: row.copy() for workspace_id, row in self.yielding.items()}
-        desk.leavers = {name: uids.copy() for name, uids in self.leavers.items()}
-        desk.leaving = {workspace_id: uids.copy() for workspace_id, uids in self.leaving.items()}
-        desk.started, desk.preempted = self.started.copy(), self.preempted.copy()
-        desk.promised, desk.refusals = self.promised.copy(), self.refusals.copy()
-        desk.borrowed, desk._wanted = self.borrowed.copy(), (self._wanted[0].copy(), self._wanted[1].copy())
-        desk._own, desk._named, desk._over = self._own.copy(), self._named.copy(), None
-        return desk
+    def copy(self) -> "CycleState":
+        """An independent copy that can continue differently."""
+        clone = copy(self)
+        clone.idle = self.idle.copy()
+        clone.future_idle = clone.idle if self.future_idle is self.idle else self.future_idle.copy()
+        clone.usage_by_queue = {workspace_id: copy(usage) for workspace_id, usage in self.usage_by_queue.items()}
+        clone.candidates_by_queue = {
+            workspace_id: candidates.copy() for workspace_id, candidates in self.candidates_by_queue.items()
+        }
+        clone.terminating_by_node = {name: uids.copy() for name, uids in self.terminating_by_node.items()}
+        clone.terminating = {workspace_id: uids.copy() for workspace_id, uids in self.terminating.items()}
+        clone.started, clone.preemptor_by_victim = self.started.copy(), self.preemptor_by_victim.copy()
+        clone.new_reservations, clone.unschedulable = self.new_reservations.copy(), self.unschedulable.copy()
+        clone.kept_reservations = self.kept_reservations.copy()
+        clone.started_over_quota, clone._contended = (
+            self.started_over_quota.copy(),
+            (self._contended[0].copy(), self._contended[1].copy()),
+        )
+        clone._in_queue_candidates, clone._nodes_by_uid, clone._over_quota_candidates = (
+            self._in_queue_candidates.copy(),
+            self._nodes_by_uid.copy(),
+            None,
+        )
+        return clone
 
-    def room(self, when: When) -> Nodes:
-        match when:
-            case When.NOW:
-                return self.now
-            case When.LATER:
-                return self.later
-            case When.HOPED:
-                return self.hope.nodes
+    def nodes_at(self, horizon: Horizon) -> NodeIndex:
+        match horizon:
+            case Horizon.IDLE:
+                return self.idle
+            case Horizon.FUTURE_IDLE:
+                return self.future_idle
+            case Horizon.RECLAIMABLE:
+                return self.reclaimable.nodes
 
-    def named(self, waiting: Waiting) -> tuple[str, ...]:
-        """The nodes it names. When some of its pods are there already, those nodes first that have none."""
-        names = waiting.specified_nodes
-        if len(names) <= waiting.replicas:
+    def required_nodes(self, workload: PendingWorkload) -> tuple[str, ...]:
+        """The specified nodes, as many as pods are missing; nodes without a pod of the workload come first."""
+        names = workload.specified_nodes
+        if len(names) <= workload.replicas:
             return names
-        if waiting.uid not in self._named:
-            placed = self.holders.placed.get(waiting.uid)
-            there = set(placed.nodes) if placed else set()
-            self._named[waiting.uid] = tuple(sorted(names, key=there.__contains__)[: waiting.replicas])
-        return self._named[waiting.uid]
+        if workload.uid not in self._nodes_by_uid:
+            admitted = self.admitted.workloads.get(workload.uid)
+            occupied = set(admitted.nodes) if admitted else set()
+            self._nodes_by_uid[workload.uid] = tuple(sorted(names, key=occupied.__contains__)[: workload.replicas])
+        return self._nodes_by_uid[workload.uid]
 
-    def own_yielding(self, workspace_id: int, priority: int) -> tuple[Row, Resources]:
-        """What a workspace would give up itself for something of this priority, and how much that is."""
+    def in_queue_candidates(self, workspace_id: int, priority: int) -> tuple[PreemptionCandidates, Resources]:
+        """Preemption candidates of a workspace for its own workload of this priority, and their total allocation."""
         key = (workspace_id, priority)
-        if key not in self._own:
-            row = self.yielding.get(workspace_id, []) if self.holders.queue(workspace_id).preemption else []
-            own = row[: bisect_left(row, priority, key=lambda offer: offer[1].priority)]
-            self._own[key] = (own, sum((held for _, _, held in own), NONE))
-        return self._own[key]
+        if key not in self._in_queue_candidates:
+            candidates = (
+                self.candidates_by_queue.get(workspace_id, [])
+                if self.admitted.queue_of(workspace_id).preemption
+                else []
+            )
+            lower_priority = candidates[
+                : bisect_left(candidates, priority, key=lambda candidate: candidate[1].priority)
+            ]
+            self._in_queue_candidates[key] = (
+                lower_priority,
+                sum((allocated for _, _, allocated in lower_priority), NO_RESOURCES),
+            )
+        return self._in_queue_candidates[key]
 
-    def borrowers(self, workspace_id: int) -> dict[int, Row]:
-        """What others would have to give up: the preemptible workloads of workspaces over their quota."""
-        if self._over is None:
-            self._over = {other: row for other, row in self.yielding.items() if row and self.accounts[other].is_over}
-        return {other: row for other, row in self._over.items() if other != workspace_id}
+    def reclaim_candidates(self, workspace_id: int) -> dict[int, PreemptionCandidates]:
+        """Preemptible workloads of other workspaces that are over quota."""
+        if self._over_quota_candidates is None:
+            self._over_quota_candidates = {
+                other: candidates
+                for other, candidates in self.candidates_by_queue.items()
+                if candidates and self.usage_by_queue[other].is_over_quota
+            }
+        return {other: candidates for other, candidates in self._over_quota_candidates.items() if other != workspace_id}
 
-    def start(self, waiting: Waiting, nodes: Sequence[str]) -> None:
-        """Place a workload now."""
-        each = waiting.each
+    def start(self, workload: PendingWorkload, nodes: Sequence[str]) -> None:
+        """Allocate capacity to a workload that starts now."""
+        pod_request = workload.pod_request
         for name, pods in Counter(nodes).items():
-            room, later = self.now.rooms[name], self.later.rooms[name]
+            idle, future = self.idle.free_by_node[name], self.future_idle.free_by_node[name]
             for _ in range(pods):
-                device = device_for(room, each, self._next())
-                room, later = take_on(room, each, device), take_on(later, each, device)
-            self.now.set_room(name, room)
-            if self.later is not self.now:
-                self.later.set_room(name, later)
-        self.started[waiting.uid] = tuple(nodes)
-        self.accounts[waiting.workspace_id].plan(each * waiting.replicas)
+                device = choose_shared_device(idle, pod_request, self._new_device_id())
+                idle, future = allocate(idle, pod_request, device), allocate(future, pod_request, device)
+            self.idle.set_free(name, idle)
+            if self.future_idle is not self.idle:
+                self.future_idle.set_free(name, future)
+        self.started[workload.uid] = tuple(nodes)
+        self.usage_by_queue[workload.workspace_id].charge(pod_request * workload.replicas)
 
-    def promise(self, waiting: Waiting, nodes: Sequence[str]) -> None:
-        """Keep room on these nodes for a workload that starts when others have left."""
-        each = waiting.each
+    def keep_reservation(self, workload: PendingWorkload) -> None:
+        """Hold the capacity of its reserved nodes until the cycle reaches it."""
+        self._hold_capacity(workload, workload.reserved_nodes)
+        self.kept_reservations[workload.uid] = workload.reserved_nodes
+
+    def reserved_nodes(self, uid: str) -> tuple[str, ...]:
+        return self.new_reservations[uid][0] if uid in self.new_reservations else self.kept_reservations.get(uid, ())
+
+    def reserve_nodes(self, workload: PendingWorkload, nodes: Sequence[str]) -> None:
+        """Reserve capacity for a workload that starts once others have terminated."""
+        if self.kept_reservations.pop(workload.uid, None) is None:
+            self._hold_capacity(workload, nodes)
+        usage, requested = self.usage_by_queue[workload.workspace_id], workload.pod_request * workload.replicas
+        self.new_reservations[workload.uid] = (tuple(nodes), usage.fits(requested))
+        usage.charge(requested)
+
+    def _hold_capacity(self, workload: PendingWorkload, nodes: Sequence[str]) -> None:
+        pod_request = workload.pod_request
         for name, pods in Counter(nodes).items():
-            later = self.later.rooms[name]
+            future = self.future_idle.free_by_node[name]
             for _ in range(pods):
-                later = take_on(later, each, device_for(later, each, self._next()))
-            self.later.set_room(name, later)
-            self.now.set_room(name, both(self.now.rooms[name], later))
-        account, asked = self.accounts[waiting.workspace_id], each * waiting.replicas
-        self.promised[waiting.uid] = (tuple(nodes), account.within(asked))
-        account.plan(asked)
+                future = allocate(future, pod_request, choose_shared_device(future, pod_request, self._new_device_id()))
+            self.future_idle.set_free(name, future)
+            self.idle.set_free(name, intersect(self.idle.free_by_node[name], future))
 
-    def want(self, waiting: Waiting) -> None:
-        """Note where something that is owed room finds none."""
-        pools, nodes = self._wanted
-        nodes.update(waiting.specified_nodes)
-        pools.update(() if waiting.specified_nodes else waiting.pools)
+    def mark_contended(self, workload: PendingWorkload) -> None:
+        """Record where an in-quota workload finds no capacity."""
+        pools, nodes = self._contended
+        nodes.update(workload.specified_nodes)
+        pools.update(() if workload.specified_nodes else workload.node_pools)
 
-    def is_wanted(self, node: str) -> bool:
-        """Whether something that is owed room waits for this node."""
-        pools, nodes = self._wanted
-        return node in nodes or self.now.homes[node][0] in pools
+    def is_contended(self, node: str) -> bool:
+        """Whether an in-quota workload is pending for this node."""
+        pools, nodes = self._contended
+        return node in nodes or self.idle.group_by_node[node][0] in pools
 
-    def awaited(self, waiting: Waiting) -> tuple[str, ...]:
-        """Who has to leave before a promise is kept: those on its nodes, and, if its workspace has used up its
-        quota, those of its workspace."""
-        nodes, inside = self.promised[waiting.uid]
-        found = {uid for name in nodes for uid in self.leavers.get(name, ())}
-        if not inside:
-            found.update(self.leaving.get(waiting.workspace_id, ()))
+    def awaited_victims(self, workload: PendingWorkload) -> tuple[str, ...]:
+        """Terminating workloads that a reservation waits for: those on its nodes and, if its workspace has no quota
+        left, those of its workspace."""
+        nodes, within_quota = self.new_reservations[workload.uid]
+        found = {uid for name in nodes for uid in self.terminating_by_node.get(name, ())}
+        if not within_quota:
+            found.update(self.terminating.get(workload.workspace_id, ()))
         return tuple(sorted(found))
 
-    def preempt(self, victim: Placed, for_uid: str) -> None:
-        """Have a workload leave."""
-        self.preempted[victim.uid] = for_uid
-        held, workspace_id = held_by(victim), victim.workspace_id
-        self.accounts[workspace_id].kept -= held
-        row = self.yielding[workspace_id]
-        if row is self.holders.yielding[workspace_id]:
-            row = self.yielding[workspace_id] = row.copy()
-        del row[bisect_left(row, offer_of(victim))]
-        self._own.clear()
-        self._over = None
-        self._vacate(victim)
-        self.refusals.forget(When.LATER)
+    def preempt(self, victim: AdmittedWorkload, for_uid: str) -> None:
+        """Preempt a workload: its capacity is free once it has terminated."""
+        self.preemptor_by_victim[victim.uid] = for_uid
+        allocated, workspace_id = allocated_resources(victim), victim.workspace_id
+        self.usage_by_queue[workspace_id].used_after_termination -= allocated
+        candidates = self.candidates_by_queue[workspace_id]
+        if candidates is self.admitted.candidates_by_queue[workspace_id]:
+            candidates = self.candidates_by_queue[workspace_id] = candidates.copy()
+        del candidates[bisect_left(candidates, candidate_of(victim))]
+        self._in_queue_candidates.clear()
+        self._over_quota_candidates = None
+        self._release_later(victim)
+        self.unschedulable.invalidate(Horizon.FUTURE_IDLE)
 
-    def _vacate(self, placed: Placed) -> None:
-        if self.later is self.now:
-            self.later = self.now.copy()
-        self.leaving.setdefault(placed.workspace_id, set()).add(placed.uid)
-        for name, device, size in pods_of(placed):
-            if name in self.later.rooms:
-                self.later.set_room(name, give(self.later.rooms[name], size, device))
-                self.leavers.setdefault(name, set()).add(placed.uid)
+    def _release_later(self, admitted: AdmittedWorkload) -> None:
+        if self.future_idle is self.idle:
+            self.future_idle = self.idle.copy()
+        self.terminating.setdefault(admitted.workspace_id, set()).add(admitted.uid)
+        for name, device, size in pod_allocations(admitted):
+            if name in self.future_idle.free_by_node:
+                self.future_idle.set_free(name, release(self.future_idle.free_by_node[name], size, device))
+                self.terminating_by_node.setdefault(name, set()).add(admitted.uid)
 
-    def _next(self) -> int:
-        self._fresh -= 1
-        return self._fresh
+    def _new_device_id(self) -> int:
+        self._last_device_id -= 1
+        return self._last_device_id

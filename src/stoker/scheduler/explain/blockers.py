@@ -1,111 +1,144 @@
-"""Who is in the way of a workload: what it depends on, who is ahead of it, who leaves, or who holds what it needs."""
+"""The workloads that block a pending one: dependencies, workloads ahead, terminating ones, or holders of capacity."""
 
 from collections.abc import Iterator
 from enum import StrEnum
 
 from msgspec import Struct
 
-from stoker.domain.resources import NONE, Resources
-from stoker.scheduler.desk import Desk
-from stoker.scheduler.guarantees import guaranteed_until
-from stoker.scheduler.holders import Offer, held_by, offer_of
-from stoker.scheduler.line import Shape, shape_of
-from stoker.scheduler.need import Need
-from stoker.scheduler.preemption import needed
-from stoker.scheduler.reasons import BehindHead, BehindPriority, NodeUnusable, NotYet, Preempting, Reason, WaitsFor
-from stoker.scheduler.round import Round
-from stoker.scheduler.snapshot import Placed, Waiting
+from stoker.domain.cluster.resources import NO_RESOURCES, Resources
+from stoker.scheduler.cycle.pending_queue import EquivalenceClass, equivalence_class_of
+from stoker.scheduler.cycle.scheduling_cycle import SchedulingCycle
+from stoker.scheduler.cycle.state import CycleState
+from stoker.scheduler.explain.reasons import (
+    BehindHigherPriority,
+    BehindQueueHead,
+    DependencyPending,
+    NodeUnschedulable,
+    PendingReason,
+    Preempting,
+    StartTimeNotReached,
+)
+from stoker.scheduler.model import AdmittedWorkload, PendingWorkload
+from stoker.scheduler.placement.dry_run import PreemptionDryRun
+from stoker.scheduler.placement.preemption import reprieve_unneeded
+from stoker.scheduler.quota.admitted import PreemptionCandidate, allocated_resources, candidate_of
+from stoker.scheduler.quota.min_runtime import current_exemption
 
 
-class Blocks(StrEnum):
-    """How a workload is in the way of another."""
+class BlockerKind(StrEnum):
+    """How a workload blocks another."""
 
     DEPENDENCY = "dependency"
     AHEAD = "ahead"
-    LEAVING = "leaving"
-    HOLDS = "holds"
+    TERMINATING = "leaving"
+    ALLOCATED = "holds"
 
 
 class Blocker(Struct, frozen=True):
-    """`held` is what it holds, or asks for when it waits itself. Until `guaranteed_until` it is not preempted, though
-    it is preemptible."""
+    """`resources` is its allocation, or its request while it is pending. A preemptible blocker is not preempted before
+    `guaranteed_until`."""
 
     uid: str
-    how: Blocks
-    held: Resources = NONE
+    kind: BlockerKind
+    resources: Resources = NO_RESOURCES
     guaranteed_until: int | None = None
 
 
-def blockers(made: Round, waiting: Waiting, reason: Reason) -> tuple[Blocker, ...]:
-    """Those without whom it would start, as far as they are known."""
+def find_blockers(cycle: SchedulingCycle, workload: PendingWorkload, reason: PendingReason) -> tuple[Blocker, ...]:
+    """The workloads without which it would start, as far as known."""
     match reason:
-        case NotYet() | NodeUnusable():
+        case StartTimeNotReached() | NodeUnschedulable():
             return ()
-        case WaitsFor(uids):
-            return tuple(Blocker(uid, Blocks.DEPENDENCY) for uid in uids)
-        case BehindHead() | BehindPriority():
-            return tuple(Blocker(each.uid, Blocks.AHEAD, each.each * each.replicas) for each in ahead(made, waiting))
+        case DependencyPending(uids):
+            return tuple(Blocker(uid, BlockerKind.DEPENDENCY) for uid in uids)
+        case BehindQueueHead() | BehindHigherPriority():
+            return tuple(
+                Blocker(other.uid, BlockerKind.AHEAD, other.pod_request * other.replicas)
+                for other in workloads_ahead(cycle, workload)
+            )
         case Preempting(victims):
-            placed = made.desk.holders.placed
-            return tuple(Blocker(uid, Blocks.LEAVING, held_by(placed[uid])) for uid in victims)
+            admitted = cycle.state.admitted.workloads
+            return tuple(Blocker(uid, BlockerKind.TERMINATING, allocated_resources(admitted[uid])) for uid in victims)
         case _:
-            found = _holders(made, waiting)
-            return tuple(Blocker(each.uid, Blocks.HOLDS, held_by(each), guaranteed_until(each)) for each in found)
+            found = _blocking_workloads(cycle, workload)
+            return tuple(
+                Blocker(other.uid, BlockerKind.ALLOCATED, allocated_resources(other), current_exemption(other))
+                for other in found
+            )
 
 
-def ahead(made: Round, waiting: Waiting) -> Iterator[Waiting]:
-    """Those before it in the queue that do not start now."""
-    line = made.turns[waiting.workspace_id].line
-    for each in line.waiting[: line.position(waiting.uid)]:
-        if each.uid not in made.desk.started:
-            yield each
+def workloads_ahead(cycle: SchedulingCycle, workload: PendingWorkload) -> Iterator[PendingWorkload]:
+    """Workloads before it in the queue that do not start now."""
+    pending_queue = cycle.cursors[workload.workspace_id].pending_queue
+    for other in pending_queue.workloads[: pending_queue.index_of(workload.uid)]:
+        if other.uid not in cycle.state.started:
+            yield other
 
 
-def _holders(made: Round, waiting: Waiting) -> list[Placed]:
-    """The fewest that would have to go for it to start, whether they may be preempted or not."""
-    desk = made.desk
-    shape, named = shape_of(waiting, {}), desk.named(waiting)
-    offers = sorted(offer_of(placed) for placed in _placed(made) if placed.uid != waiting.uid)
-    for pool in ("",) if named else shape.pools:
-        found = _in_the_way(desk, waiting, shape, Need(desk, shape, pool, named, anywhere=True), offers)
+def _blocking_workloads(cycle: SchedulingCycle, workload: PendingWorkload) -> list[AdmittedWorkload]:
+    """A minimal set of workloads that would have to end for it to start, preemptible or not."""
+    state = cycle.state
+    equivalence_class, required_nodes = equivalence_class_of(workload, {}), state.required_nodes(workload)
+    candidates = sorted(
+        candidate_of(admitted) for admitted in _admitted_after_cycle(cycle) if admitted.uid != workload.uid
+    )
+    for pool in ("",) if required_nodes else equivalence_class.node_pools:
+        found = _minimal_blockers(
+            state,
+            workload,
+            equivalence_class,
+            PreemptionDryRun(state, equivalence_class, pool, required_nodes, ignore_preemptibility=True),
+            candidates,
+        )
         if found is not None:
             return found
     return []
 
 
-def _in_the_way(desk: Desk, waiting: Waiting, shape: Shape, need: Need, offers: list[Offer]) -> list[Placed] | None:
-    own, account = waiting.workspace_id, desk.accounts[waiting.workspace_id]
-    chosen: list[Offer] = []
-    freed, inside = NONE, waiting.preemptible or account.within_later(shape.total)
-    for offer in offers:
-        if inside and need.met:
+def _minimal_blockers(
+    state: CycleState,
+    workload: PendingWorkload,
+    equivalence_class: EquivalenceClass,
+    dry_run: PreemptionDryRun,
+    candidates: list[PreemptionCandidate],
+) -> list[AdmittedWorkload] | None:
+    own_workspace_id, usage = workload.workspace_id, state.usage_by_queue[workload.workspace_id]
+    chosen: list[PreemptionCandidate] = []
+    freed, within_quota = (
+        NO_RESOURCES,
+        workload.preemptible or usage.fits_after_termination(equivalence_class.total_request),
+    )
+    for candidate in candidates:
+        if within_quota and dry_run.is_satisfied:
             break
-        _, placed, held = offer
-        if need.without(placed) or (not inside and placed.workspace_id == own):
-            chosen.append(offer)
-            if placed.workspace_id == own:
-                freed += held
-                inside = inside or account.within_later(shape.total, freed)
-    if not (inside and need.met):
+        _, admitted, allocated = candidate
+        if dry_run.evict(admitted) or (not within_quota and admitted.workspace_id == own_workspace_id):
+            chosen.append(candidate)
+            if admitted.workspace_id == own_workspace_id:
+                freed += allocated
+                within_quota = within_quota or usage.fits_after_termination(equivalence_class.total_request, freed)
+    if not (within_quota and dry_run.is_satisfied):
         return None
-    return needed(chosen, need, None if waiting.preemptible else account, shape, own)
+    return reprieve_unneeded(
+        chosen, dry_run, None if workload.preemptible else usage, equivalence_class, own_workspace_id
+    )
 
 
-def _placed(made: Round) -> Iterator[Placed]:
-    """All that holds room once the plan is carried out."""
-    desk = made.desk
-    for placed in desk.holders.placed.values():
-        if not placed.leaving and placed.uid not in desk.preempted:
-            yield placed
-    for turn in made.turns.values():
-        for position in turn.started:
-            each = turn.line.waiting[position]
-            yield Placed(
-                uid=each.uid,
-                workspace_id=each.workspace_id,
-                priority=each.priority,
-                placed_at=each.submitted_at,
-                nodes=desk.started[each.uid],
-                each=each.each,
-                preemptible=each.preemptible,
+def _admitted_after_cycle(cycle: SchedulingCycle) -> Iterator[AdmittedWorkload]:
+    """All workloads with allocations once the plan is applied."""
+    state = cycle.state
+    for admitted in state.admitted.workloads.values():
+        if not admitted.is_terminating and admitted.uid not in state.preemptor_by_victim:
+            yield admitted
+    for cursor in cycle.cursors.values():
+        for position in cursor.started_indexes:
+            other = cursor.pending_queue.workloads[position]
+            yield AdmittedWorkload(
+                uid=other.uid,
+                workspace_id=other.workspace_id,
+                priority=other.priority,
+                admitted_at=other.submitted_at,
+                nodes=state.started[other.uid],
+                pod_request=other.pod_request,
+                preemptible=other.preemptible,
             )

@@ -1,89 +1,89 @@
-"""Changes to a waiting workload that could start it, from the smallest to the largest.
+"""Changes to a pending workload that could start it, ordered by how much they change.
 
-What leaves the request as it is comes first; what cuts it comes after, by how much it cuts.
+Suggestions that keep the request come first; reductions follow, the smallest first.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 
 from msgspec import Struct, structs
 
-from stoker.domain.quantity import GIB
-from stoker.domain.resources import MILLI, Resources
-from stoker.scheduler.accounts import Account
-from stoker.scheduler.fit import count, pack
-from stoker.scheduler.nodes import Nodes
-from stoker.scheduler.reasons import Resource
-from stoker.scheduler.room import slots
-from stoker.scheduler.snapshot import Waiting
+from stoker.domain.cluster.quantity import GIB
+from stoker.domain.cluster.resources import MILLI, Resources
+from stoker.scheduler.capacity.node_free import fit_count
+from stoker.scheduler.capacity.node_index import NodeIndex
+from stoker.scheduler.explain.reasons import ResourceName
+from stoker.scheduler.model import PendingWorkload
+from stoker.scheduler.placement.packing import count_fits, pack
+from stoker.scheduler.quota.usage import QuotaUsage
 
 
 class AnyNode(Struct, frozen=True, tag_field="edit", tag="any_node"):
-    def on(self, waiting: Waiting) -> Waiting:
-        return structs.replace(waiting, specified_nodes=())
+    def apply_to(self, workload: PendingWorkload) -> PendingWorkload:
+        return structs.replace(workload, specified_nodes=())
 
-    def sentence(self) -> str:
-        return "Name no nodes."
+    def message(self) -> str:
+        return "Do not specify nodes."
 
 
 class OtherPool(Struct, frozen=True, tag_field="edit", tag="other_pool"):
     pool: str
 
-    def on(self, waiting: Waiting) -> Waiting:
-        return structs.replace(waiting, pools=(self.pool,))
+    def apply_to(self, workload: PendingWorkload) -> PendingWorkload:
+        return structs.replace(workload, node_pools=(self.pool,))
 
-    def sentence(self) -> str:
+    def message(self) -> str:
         return f"Use node pool {self.pool}."
 
 
 class MakePreemptible(Struct, frozen=True, tag_field="edit", tag="make_preemptible"):
-    """Borrow idle room beyond the quota, until its owner wants it back."""
+    """Use idle capacity beyond the quota until an in-quota workload needs it."""
 
-    def on(self, waiting: Waiting) -> Waiting:
-        return structs.replace(waiting, preemptible=True)
+    def apply_to(self, workload: PendingWorkload) -> PendingWorkload:
+        return structs.replace(workload, preemptible=True)
 
-    def sentence(self) -> str:
-        return "Make it preemptible, so that it may borrow idle room beyond the quota."
+    def message(self) -> str:
+        return "Make it preemptible, so that it may borrow idle capacity beyond the quota."
 
 
 class RaisePriority(Struct, frozen=True, tag_field="edit", tag="raise_priority"):
     priority: int
 
-    def on(self, waiting: Waiting) -> Waiting:
-        return structs.replace(waiting, priority=self.priority)
+    def apply_to(self, workload: PendingWorkload) -> PendingWorkload:
+        return structs.replace(workload, priority=self.priority)
 
-    def sentence(self) -> str:
+    def message(self) -> str:
         return f"Raise its priority to {self.priority}."
 
 
 class FewerReplicas(Struct, frozen=True, tag_field="edit", tag="fewer_replicas"):
     replicas: int
 
-    def on(self, waiting: Waiting) -> Waiting:
-        return structs.replace(waiting, replicas=self.replicas)
+    def apply_to(self, workload: PendingWorkload) -> PendingWorkload:
+        return structs.replace(workload, replicas=self.replicas)
 
-    def sentence(self) -> str:
+    def message(self) -> str:
         return f"Ask for {self.replicas} {'replicas' if self.replicas > 1 else 'replica'}."
 
 
-class AskLess(Struct, frozen=True, tag_field="edit", tag="ask_less"):
-    """Ask for less of one resource for each replica."""
+class ReduceRequest(Struct, frozen=True, tag_field="edit", tag="ask_less"):
+    """Request less of one resource per replica."""
 
-    resource: Resource
-    each: int
+    resource: ResourceName
+    per_pod: int
 
-    def on(self, waiting: Waiting) -> Waiting:
-        return structs.replace(waiting, each=with_amount(waiting.each, self.resource, self.each))
+    def apply_to(self, workload: PendingWorkload) -> PendingWorkload:
+        return structs.replace(workload, pod_request=replace_amount(workload.pod_request, self.resource, self.per_pod))
 
-    def sentence(self) -> str:
-        return f"Ask for {self.resource.shown(self.each)} per replica."
-
-
-Edit = AnyNode | OtherPool | MakePreemptible | RaisePriority | FewerReplicas | AskLess
+    def message(self) -> str:
+        return f"Ask for {self.resource.format_with_unit(self.per_pod)} per replica."
 
 
-def size(edit: Edit, waiting: Waiting) -> tuple[float, int, str]:
-    """How large a change it is: below 1 if all that was asked for stays, else 1 and the part that is cut."""
-    match edit:
+Suggestion = AnyNode | OtherPool | MakePreemptible | RaisePriority | FewerReplicas | ReduceRequest
+
+
+def change_cost(suggestion: Suggestion, workload: PendingWorkload) -> tuple[float, int, str]:
+    """The size of a change: below 1 if the request stays the same, else 1 plus the fraction removed."""
+    match suggestion:
         case AnyNode():
             return 0.1, 0, ""
         case OtherPool(pool):
@@ -93,73 +93,81 @@ def size(edit: Edit, waiting: Waiting) -> tuple[float, int, str]:
         case RaisePriority(priority):
             return 0.4, priority, ""
         case FewerReplicas(replicas):
-            return 2 - replicas / waiting.replicas, 0, ""
-        case AskLess(resource, each):
-            return 2 - each / resource.of(waiting.each), 1, resource
+            return 2 - replicas / workload.replicas, 0, ""
+        case ReduceRequest(resource, pod_request):
+            return 2 - pod_request / resource.amount_in(workload.pod_request), 1, resource
 
 
-def kept_whole(waiting: Waiting, pools: Iterable[str]) -> Iterator[Edit]:
-    """Ways to ask for the same elsewhere, or on other terms."""
-    if waiting.specified_nodes:
+def relaxations(workload: PendingWorkload, pools: Iterable[str]) -> Iterator[Suggestion]:
+    """Suggestions that keep the request but relax its constraints."""
+    if workload.specified_nodes:
         yield AnyNode()
     else:
-        yield from (OtherPool(pool) for pool in pools if pool not in waiting.pools)
-    if not waiting.preemptible:
+        yield from (OtherPool(pool) for pool in pools if pool not in workload.node_pools)
+    if not workload.preemptible:
         yield MakePreemptible()
 
 
-def with_amount(each: Resources, resource: Resource, amount: int) -> Resources:
+def replace_amount(pod_request: Resources, resource: ResourceName, amount: int) -> Resources:
     match resource:
-        case Resource.GPU:
-            return structs.replace(each, gpu_milli=amount)
-        case Resource.CPU:
-            return structs.replace(each, cpu_milli=amount)
-        case Resource.MEMORY:
-            return structs.replace(each, memory_bytes=amount)
+        case ResourceName.GPU:
+            return structs.replace(pod_request, gpu_milli=amount)
+        case ResourceName.CPU:
+            return structs.replace(pod_request, cpu_milli=amount)
+        case ResourceName.MEMORY:
+            return structs.replace(pod_request, memory_bytes=amount)
 
 
-def cuts(waiting: Waiting, nodes: Nodes, account: Account) -> Iterator[Edit]:
-    """The smallest cut of each kind that fits in this room and this quota."""
+def reductions(workload: PendingWorkload, nodes: NodeIndex, usage: QuotaUsage) -> Iterator[Suggestion]:
+    """The smallest reduction of each kind that fits these nodes and this quota."""
 
-    def fits(edited: Waiting) -> bool:
-        inside = edited.preemptible or account.within(edited.each * edited.replicas)
-        return inside and has_room(edited, nodes)
+    def fits(edited: PendingWorkload) -> bool:
+        within_quota = edited.preemptible or usage.fits(edited.pod_request * edited.replicas)
+        return within_quota and has_capacity(edited, nodes)
 
-    if not waiting.specified_nodes:
-        most = _most(waiting.replicas - 1, lambda number: fits(structs.replace(waiting, replicas=number)))
-        if most:
-            yield FewerReplicas(most)
-    for resource, unit in ((Resource.GPU, MILLI), (Resource.CPU, MILLI), (Resource.MEMORY, GIB)):
-        asked = resource.of(waiting.each)
+    if not workload.specified_nodes:
+        largest = _largest_fitting(
+            workload.replicas - 1, lambda number: fits(structs.replace(workload, replicas=number))
+        )
+        if largest:
+            yield FewerReplicas(largest)
+    for resource, unit in ((ResourceName.GPU, MILLI), (ResourceName.CPU, MILLI), (ResourceName.MEMORY, GIB)):
+        requested = resource.amount_in(workload.pod_request)
 
-        def less(units: int, resource: Resource = resource, unit: int = unit) -> Waiting:
-            return structs.replace(waiting, each=with_amount(waiting.each, resource, units * unit))
+        def with_units(units: int, resource: ResourceName = resource, unit: int = unit) -> PendingWorkload:
+            return structs.replace(workload, pod_request=replace_amount(workload.pod_request, resource, units * unit))
 
-        most = _most((asked - 1) // unit, lambda units, less=less: fits(less(units)))
-        if most:
-            yield AskLess(resource, most * unit)
+        largest = _largest_fitting(
+            (requested - 1) // unit, lambda units, with_units=with_units: fits(with_units(units))
+        )
+        if largest:
+            yield ReduceRequest(resource, largest * unit)
 
 
-def has_room(waiting: Waiting, nodes: Nodes) -> bool:
-    if waiting.specified_nodes:
-        return all(_takes(waiting, nodes, name) for name in waiting.specified_nodes)
-    for pool in waiting.pools:
-        sections = nodes.of_pool(pool, waiting.tolerate_all)
-        if waiting.replicas == 1:
-            if pack(nodes, sections, waiting.each, 1) is not None:
+def has_capacity(workload: PendingWorkload, nodes: NodeIndex) -> bool:
+    if workload.specified_nodes:
+        return all(_fits_on_node(workload, nodes, name) for name in workload.specified_nodes)
+    for pool in workload.node_pools:
+        buckets = nodes.buckets_of_pool(pool, workload.tolerate_all)
+        if workload.replicas == 1:
+            if pack(nodes, buckets, workload.pod_request, 1) is not None:
                 return True
-        elif count(nodes, sections, waiting.each, waiting.replicas) >= waiting.replicas:
+        elif count_fits(nodes, buckets, workload.pod_request, workload.replicas) >= workload.replicas:
             return True
     return False
 
 
-def _takes(waiting: Waiting, nodes: Nodes, name: str) -> bool:
-    home = nodes.homes.get(name)
-    return home is not None and (home[1] or waiting.tolerate_all) and slots(nodes.rooms[name], waiting.each) > 0
+def _fits_on_node(workload: PendingWorkload, nodes: NodeIndex, name: str) -> bool:
+    group = nodes.group_by_node.get(name)
+    return (
+        group is not None
+        and (group[1] or workload.tolerate_all)
+        and fit_count(nodes.free_by_node[name], workload.pod_request) > 0
+    )
 
 
-def _most(top: int, fits: Callable[[int], bool]) -> int:
-    """The largest number from 1 to `top` that fits, or 0; what fits fits with less."""
+def _largest_fitting(top: int, fits: Callable[[int], bool]) -> int:
+    """The largest number from 1 to `top` that fits, or 0. Smaller numbers fit whenever a larger one does."""
     low, high = 0, top
     while low < high:
         middle = (low + high + 1) // 2

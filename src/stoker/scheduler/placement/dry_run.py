@@ -1,89 +1,107 @@
-"""How far a gang is from having room in one pool, or on the nodes it names, while others are thought away."""
+"""Counts how many replicas of a gang would fit in a pool, or on its specified nodes, if candidates were evicted."""
 
 from collections.abc import Sequence
 
-from stoker.scheduler.desk import Desk
-from stoker.scheduler.fit import count, hopeful
-from stoker.scheduler.holders import pods_of
-from stoker.scheduler.line import Shape
-from stoker.scheduler.room import Room, give, slots, take_on
-from stoker.scheduler.snapshot import Placed
+from stoker.scheduler.capacity.node_free import NodeFree, allocate, fit_count, release
+from stoker.scheduler.cycle.pending_queue import EquivalenceClass
+from stoker.scheduler.cycle.state import CycleState
+from stoker.scheduler.model import AdmittedWorkload
+from stoker.scheduler.placement.packing import count_fits, feasible_nodes
+from stoker.scheduler.quota.admitted import pod_allocations
 
 
-class Need:
-    """Counts the replicas that would find room. Exact, as identical pods fill slots.
+class PreemptionDryRun:
+    """A simulated eviction. The count is exact because the replicas are identical.
 
-    With `anywhere`, others are thought away even where not all of them could be made to leave.
+    With `ignore_preemptibility`, workloads that may not be preempted can be evicted too.
     """
 
-    def __init__(self, desk: Desk, shape: Shape, pool: str, named: Sequence[str], anywhere: bool = False) -> None:
-        self.desk = desk
-        self.shape = shape
+    def __init__(
+        self,
+        state: CycleState,
+        equivalence_class: EquivalenceClass,
+        pool: str,
+        required_nodes: Sequence[str],
+        ignore_preemptibility: bool = False,
+    ) -> None:
+        self.state = state
+        self.equivalence_class = equivalence_class
         self.pool = pool
-        self.named = named
-        self.anywhere = anywhere
-        self._rooms: dict[str, Room] = {}
-        self._useful: dict[str, bool] = {}
-        if named:
-            self.found = sum(self._held(desk.later.rooms[name]) for name in named if self._allows(name))
+        self.required_nodes = required_nodes
+        self.ignore_preemptibility = ignore_preemptibility
+        self._free_by_node: dict[str, NodeFree] = {}
+        self._helpful: dict[str, bool] = {}
+        if required_nodes:
+            self.fitting_replicas = sum(
+                self._count_fits(state.future_idle.free_by_node[name])
+                for name in required_nodes
+                if self._is_eligible(name)
+            )
         else:
-            sections = desk.later.of_pool(pool, shape.tolerate_all)
-            self.found = count(desk.later, sections, shape.each, shape.replicas)
+            buckets = state.future_idle.buckets_of_pool(pool, equivalence_class.tolerate_all)
+            self.fitting_replicas = count_fits(
+                state.future_idle, buckets, equivalence_class.pod_request, equivalence_class.replicas
+            )
 
     @property
-    def met(self) -> bool:
-        return self.found >= self.shape.replicas
+    def is_satisfied(self) -> bool:
+        return self.fitting_replicas >= self.equivalence_class.replicas
 
-    def without(self, placed: Placed) -> bool:
-        """Think a workload away; whether that could be of any use."""
+    def evict(self, admitted: AdmittedWorkload) -> bool:
+        """Evict a workload; returns whether it frees capacity on an eligible node."""
         useful = False
-        for name, device, size in pods_of(placed):
-            if self._is_useful(name):
-                room = self._room(name)
-                self._set(name, room, give(room, size, device))
+        for name, device, size in pod_allocations(admitted):
+            if self._is_helpful(name):
+                node_free = self._free_on(name)
+                self._update(name, node_free, release(node_free, size, device))
                 useful = True
         return useful
 
-    def put_back(self, placed: Placed) -> None:
-        for name, device, size in pods_of(placed):
-            if self._is_useful(name):
-                room = self._room(name)
-                self._set(name, room, take_on(room, size, device))
+    def reprieve(self, admitted: AdmittedWorkload) -> None:
+        for name, device, size in pod_allocations(admitted):
+            if self._is_helpful(name):
+                node_free = self._free_on(name)
+                self._update(name, node_free, allocate(node_free, size, device))
 
-    def useful_nodes(self, most: int) -> list[str] | None:
-        """The nodes where leaving helps; None when there are more than so many."""
-        if self.named:
-            return [name for name in self.named if self._is_useful(name)]
-        found: list[str] = []
-        for section in self.desk.hope.nodes.of_pool(self.pool, self.shape.tolerate_all):
-            for name in hopeful(section, self.shape.each):
-                if self._is_useful(name):
-                    found.append(name)
-                    if len(found) > most:
+    def helpful_nodes(self, limit: int) -> list[str] | None:
+        """The nodes where evictions help; None if there are more than `limit`."""
+        if self.required_nodes:
+            return [name for name in self.required_nodes if self._is_helpful(name)]
+        names: list[str] = []
+        for bucket in self.state.reclaimable.nodes.buckets_of_pool(self.pool, self.equivalence_class.tolerate_all):
+            for name in feasible_nodes(bucket, self.equivalence_class.pod_request):
+                if self._is_helpful(name):
+                    names.append(name)
+                    if len(names) > limit:
                         return None
-        return found
+        return names
 
-    def _is_useful(self, name: str) -> bool:
-        """Whether a pod may be on this node, and could fit if enough others left."""
-        found = self._useful.get(name)
-        if found is None:
-            hope = self.desk.hope.nodes.rooms
-            found = self._allows(name) and (self.anywhere or slots(hope[name], self.shape.each) > 0)
-            self._useful[name] = found
-        return found
+    def _is_helpful(self, name: str) -> bool:
+        """Whether a pod may run on this node and would fit after enough evictions."""
+        is_helpful = self._helpful.get(name)
+        if is_helpful is None:
+            reclaimable = self.state.reclaimable.nodes.free_by_node
+            is_helpful = self._is_eligible(name) and (
+                self.ignore_preemptibility or fit_count(reclaimable[name], self.equivalence_class.pod_request) > 0
+            )
+            self._helpful[name] = is_helpful
+        return is_helpful
 
-    def _allows(self, name: str) -> bool:
-        home = self.desk.now.homes.get(name)
-        if home is None or not (home[1] or self.shape.tolerate_all):
+    def _is_eligible(self, name: str) -> bool:
+        group = self.state.idle.group_by_node.get(name)
+        if group is None or not (group[1] or self.equivalence_class.tolerate_all):
             return False
-        return name in self.named if self.named else home[0] == self.pool
+        return name in self.required_nodes if self.required_nodes else group[0] == self.pool
 
-    def _room(self, name: str) -> Room:
-        return self._rooms.get(name) or self.desk.later.rooms[name]
+    def _free_on(self, name: str) -> NodeFree:
+        return self._free_by_node.get(name) or self.state.future_idle.free_by_node[name]
 
-    def _set(self, name: str, before: Room, after: Room) -> None:
-        self.found += self._held(after) - self._held(before)
-        self._rooms[name] = after
+    def _update(self, name: str, before: NodeFree, after: NodeFree) -> None:
+        self.fitting_replicas += self._count_fits(after) - self._count_fits(before)
+        self._free_by_node[name] = after
 
-    def _held(self, room: Room) -> int:
-        return min(slots(room, self.shape.each), 1 if self.named else self.shape.replicas)
+    def _count_fits(self, node_free: NodeFree) -> int:
+        return min(
+            fit_count(node_free, self.equivalence_class.pod_request),
+            1 if self.required_nodes else self.equivalence_class.replicas,
+        )

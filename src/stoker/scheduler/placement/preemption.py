@@ -1,120 +1,166 @@
-"""Who has to leave so that a workload inside its quota can start.
+"""Chooses the workloads to preempt so that an in-quota workload can start.
 
-Only preemptible workloads leave: those of other workspaces that are over their quota, and, where the workload's own
-workspace allows it, those of lower priority in it. Lowest priority goes first, then the newest, then the smallest;
-then each is put back whose leaving is not needed. What is leaving already is counted on before anybody is asked.
+Victims are preemptible: workloads of other workspaces that are over quota and, if the workspace of the preemptor allows
+it, its own workloads of lower priority. The lowest priority goes first, then the newest, then the smallest; candidates
+that turn out not to be needed are reprieved. Capacity of already terminating workloads is used before new preemptions.
 
-None of this can go in circles: what leaves for another workspace was over its quota, so it comes back only where
-room is idle, after all that is inside its quota; what leaves in its own workspace has a lower priority.
+Preemption cannot loop: a victim of another workspace was over quota, so it restarts only on idle capacity and after all
+in-quota workloads; a victim of the same workspace has a lower priority.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import merge
 
-from stoker.domain.resources import NONE, Resources
-from stoker.scheduler.accounts import Account, borrows
-from stoker.scheduler.desk import Desk, When
-from stoker.scheduler.holders import Offer, Row
-from stoker.scheduler.line import Shape
-from stoker.scheduler.need import Need
-from stoker.scheduler.search import search
-from stoker.scheduler.snapshot import Placed, Waiting
+from stoker.domain.cluster.resources import NO_RESOURCES, Resources
+from stoker.scheduler.cycle.pending_queue import EquivalenceClass
+from stoker.scheduler.cycle.state import CycleState, Horizon
+from stoker.scheduler.model import AdmittedWorkload, PendingWorkload
+from stoker.scheduler.placement.dry_run import PreemptionDryRun
+from stoker.scheduler.placement.packing import find_placement
+from stoker.scheduler.quota.admitted import PreemptionCandidate, PreemptionCandidates
+from stoker.scheduler.quota.usage import QuotaUsage, is_borrowed
 
-VICTIMS = "victims"
-PODS_PER_NODE = 4
-"""Roughly; it only decides which way is the shorter one."""
+PREEMPTION_KIND = "victims"
+ASSUMED_PODS_PER_NODE = 4
+"""A rough estimate that only picks the cheaper of two equivalent searches."""
 
 
-def make_room(desk: Desk, waiting: Waiting, shape: Shape) -> bool:
-    """Promise a workload the room of those who leave, and have others leave if that is not enough."""
-    account = desk.accounts[waiting.workspace_id]
-    if account.within_later(shape.total) and (desk.later is not desk.now or account.kept != account.used):
-        nodes = search(desk, When.LATER, waiting, shape)
+def reserve_or_preempt(state: CycleState, workload: PendingWorkload, equivalence_class: EquivalenceClass) -> bool:
+    """Reserve capacity of terminating workloads, and preempt others if that is not enough."""
+    usage = state.usage_by_queue[workload.workspace_id]
+    reserved = state.reserved_nodes(workload.uid)
+    if reserved and usage.fits_after_termination(equivalence_class.total_request):
+        state.reserve_nodes(workload, reserved)
+        return True
+    state.kept_reservations.pop(workload.uid, None)
+    if usage.fits_after_termination(equivalence_class.total_request) and (
+        state.future_idle is not state.idle or usage.used_after_termination != usage.used
+    ):
+        nodes = find_placement(state, Horizon.FUTURE_IDLE, workload, equivalence_class)
         if nodes is not None:
-            desk.promise(waiting, nodes)
+            state.reserve_nodes(workload, nodes)
             return True
-    where = (waiting.workspace_id, shape.priority, shape.pools, shape.tolerate_all)
-    named = bool(shape.specified_nodes)
-    if not named and desk.refusals.cover(VICTIMS, where, shape.ask):
+    where = (
+        workload.workspace_id,
+        equivalence_class.priority,
+        equivalence_class.node_pools,
+        equivalence_class.tolerate_all,
+    )
+    has_specified_nodes = bool(equivalence_class.specified_nodes)
+    if not has_specified_nodes and state.unschedulable.covers(PREEMPTION_KIND, where, equivalence_class.request_vector):
         return False
-    victims = find_victims(desk, waiting, shape)
+    victims = find_victims(state, workload, equivalence_class)
     if victims is None:
-        if not named:
-            desk.refusals.add(VICTIMS, where, shape.ask)
+        if not has_specified_nodes:
+            state.unschedulable.add(PREEMPTION_KIND, where, equivalence_class.request_vector)
         return False
     for victim in victims:
-        desk.preempt(victim, waiting.uid)
-    desk.promise(waiting, search(desk, When.LATER, waiting, shape) or ())
+        state.preempt(victim, workload.uid)
+    state.reserve_nodes(workload, find_placement(state, Horizon.FUTURE_IDLE, workload, equivalence_class) or ())
     return True
 
 
-def find_victims(desk: Desk, waiting: Waiting, shape: Shape) -> list[Placed] | None:
-    """Who leaves, in the first of the workload's pools where that helps; None when it helps nowhere."""
-    own, held = desk.own_yielding(waiting.workspace_id, shape.priority)
-    others = desk.borrowers(waiting.workspace_id)
-    if not (own or others) or not desk.accounts[waiting.workspace_id].within_later(shape.total, held):
+def find_victims(
+    state: CycleState, workload: PendingWorkload, equivalence_class: EquivalenceClass
+) -> list[AdmittedWorkload] | None:
+    """The victims in the first pool where preemption helps; None if it helps nowhere."""
+    own_candidates, reclaimable_in_queue = state.in_queue_candidates(workload.workspace_id, equivalence_class.priority)
+    other_candidates = state.reclaim_candidates(workload.workspace_id)
+    if not (own_candidates or other_candidates) or not state.usage_by_queue[
+        workload.workspace_id
+    ].fits_after_termination(equivalence_class.total_request, reclaimable_in_queue):
         return None
-    if search(desk, When.HOPED, waiting, shape) is None:
+    if find_placement(state, Horizon.RECLAIMABLE, workload, equivalence_class) is None:
         return None
-    named = desk.named(waiting)
-    for pool in ("",) if named else shape.pools:
-        need = Need(desk, shape, pool, named)
-        victims = choose(desk, waiting, shape, need, merge(own, *_on_useful_nodes(desk, need, others)))
+    required_nodes = state.required_nodes(workload)
+    for pool in ("",) if required_nodes else equivalence_class.node_pools:
+        dry_run = PreemptionDryRun(state, equivalence_class, pool, required_nodes)
+        victims = choose_victims(
+            state,
+            workload,
+            equivalence_class,
+            dry_run,
+            merge(own_candidates, *_on_helpful_nodes(state, dry_run, other_candidates)),
+        )
         if victims is not None:
             return victims
     return None
 
 
-def _on_useful_nodes(desk: Desk, need: Need, others: Mapping[int, Row]) -> Iterable[Row]:
-    """The workloads of these rows, without those on other nodes where only few nodes are of use."""
-    names = need.useful_nodes(sum(map(len, others.values())) // PODS_PER_NODE)
-    if names is None:
-        return others.values()
+def _on_helpful_nodes(
+    state: CycleState, dry_run: PreemptionDryRun, candidates_by_queue: Mapping[int, PreemptionCandidates]
+) -> Iterable[PreemptionCandidates]:
+    """The candidates, restricted to nodes where preemption helps if those are few."""
+    helpful = dry_run.helpful_nodes(sum(map(len, candidates_by_queue.values())) // ASSUMED_PODS_PER_NODE)
+    if helpful is None:
+        return candidates_by_queue.values()
     found = {
-        offer
-        for name in names
-        for offer in desk.hope.on(name)
-        if offer[1].workspace_id in others and not offer[1].leaving and offer[1].uid not in desk.preempted
+        candidate
+        for name in helpful
+        for candidate in state.reclaimable.candidates_on(name)
+        if candidate[1].workspace_id in candidates_by_queue
+        and not candidate[1].is_terminating
+        and candidate[1].uid not in state.preemptor_by_victim
     }
     return [sorted(found)]
 
 
-def choose(desk: Desk, waiting: Waiting, shape: Shape, need: Need, offers: Iterable[Offer]) -> list[Placed] | None:
-    """As few victims as will do, in order; None when all of them together are not enough."""
-    own, account = waiting.workspace_id, desk.accounts[waiting.workspace_id]
+def choose_victims(
+    state: CycleState,
+    workload: PendingWorkload,
+    equivalence_class: EquivalenceClass,
+    dry_run: PreemptionDryRun,
+    candidates: Iterable[PreemptionCandidate],
+) -> list[AdmittedWorkload] | None:
+    """A minimal list of victims, in order; None if all candidates together are not enough."""
+    own_workspace_id, usage = workload.workspace_id, state.usage_by_queue[workload.workspace_id]
     excess: dict[int, Resources] = {}
-    chosen: list[Offer] = []
-    freed, inside = NONE, account.within_later(shape.total)
-    for offer in offers:
-        if inside and need.met:
+    chosen: list[PreemptionCandidate] = []
+    freed, within_quota = NO_RESOURCES, usage.fits_after_termination(equivalence_class.total_request)
+    for candidate in candidates:
+        if within_quota and dry_run.is_satisfied:
             break
-        _, placed, held = offer
-        other = placed.workspace_id
-        if other == own:
-            if placed.uid != waiting.uid and (need.without(placed) or not inside):
-                chosen.append(offer)
-                freed += held
-                inside = inside or account.within_later(shape.total, freed)
+        _, admitted, allocated = candidate
+        workspace_id = admitted.workspace_id
+        if workspace_id == own_workspace_id:
+            if admitted.uid != workload.uid and (dry_run.evict(admitted) or not within_quota):
+                chosen.append(candidate)
+                freed += allocated
+                within_quota = within_quota or usage.fits_after_termination(equivalence_class.total_request, freed)
             continue
-        over = excess.get(other)
+        over = excess.get(workspace_id)
         if over is None:
-            over = excess[other] = desk.accounts[other].excess()
-        if borrows(held, over) and need.without(placed):
-            chosen.append(offer)
-            excess[other] = over - held
-    return needed(chosen, need, account, shape, own) if inside and need.met else None
+            over = excess[workspace_id] = state.usage_by_queue[workspace_id].over_quota()
+        if is_borrowed(allocated, over) and dry_run.evict(admitted):
+            chosen.append(candidate)
+            excess[workspace_id] = over - allocated
+    return (
+        reprieve_unneeded(chosen, dry_run, usage, equivalence_class, own_workspace_id)
+        if within_quota and dry_run.is_satisfied
+        else None
+    )
 
 
-def needed(chosen: Sequence[Offer], need: Need, account: Account | None, shape: Shape, own: int) -> list[Placed]:
-    """Put back each whose leaving is not needed, last to go first. Without an account no quota counts."""
-    freed = sum((held for _, placed, held in chosen if placed.workspace_id == own), NONE)
-    kept: list[Placed] = []
-    for _, placed, held in reversed(chosen):
-        need.put_back(placed)
-        spared = freed - held if placed.workspace_id == own else freed
-        if need.met and (account is None or account.within_later(shape.total, spared)):
+def reprieve_unneeded(
+    chosen: Sequence[PreemptionCandidate],
+    dry_run: PreemptionDryRun,
+    usage: QuotaUsage | None,
+    equivalence_class: EquivalenceClass,
+    own_workspace_id: int,
+) -> list[AdmittedWorkload]:
+    """Reprieve candidates that are not needed, in reverse order. Without `usage`, no quota is checked."""
+    freed = sum(
+        (allocated for _, admitted, allocated in chosen if admitted.workspace_id == own_workspace_id), NO_RESOURCES
+    )
+    victims: list[AdmittedWorkload] = []
+    for _, admitted, allocated in reversed(chosen):
+        dry_run.reprieve(admitted)
+        spared = freed - allocated if admitted.workspace_id == own_workspace_id else freed
+        if dry_run.is_satisfied and (
+            usage is None or usage.fits_after_termination(equivalence_class.total_request, spared)
+        ):
             freed = spared
         else:
-            need.without(placed)
-            kept.append(placed)
-    return kept[::-1]
+            dry_run.evict(admitted)
+            victims.append(admitted)
+    return victims[::-1]

@@ -1,107 +1,119 @@
-"""Who holds room: by workload, by workspace, and in the order in which it would be given up.
+"""Admitted workloads, by uid and by workspace in preemption order.
 
-Lowest priority first, then newest, then smallest, then uid.
+Preemption order: lowest priority first, then newest, then smallest, then uid.
 """
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 
-from stoker.domain.identity import Quota
-from stoker.domain.resources import NONE, Resources
-from stoker.scheduler.accounts import Account, borrows
-from stoker.scheduler.room import UNKNOWN
-from stoker.scheduler.snapshot import Placed, Queue, Snapshot
+from stoker.domain.access.identity import Quota
+from stoker.domain.cluster.resources import NO_RESOURCES, Resources
+from stoker.scheduler.capacity.node_free import UNKNOWN_DEVICE
+from stoker.scheduler.model import AdmittedWorkload, Queue
+from stoker.scheduler.quota.usage import QuotaUsage, is_borrowed
 
-Rank = tuple[int, int, int, int, str]
-Offer = tuple[Rank, Placed, Resources]
-"""A workload that may be given up, how soon, and what it holds."""
-Row = list[Offer]
-NO_QUEUE = Queue(0, "")
-"""A workspace that nobody described: no quota, first in, first out."""
-
-
-def held_by(placed: Placed) -> Resources:
-    return sum(placed.sizes, NONE) if placed.sizes else placed.each * len(placed.nodes)
+EvictionRank = tuple[int, int, int, int, str]
+PreemptionCandidate = tuple[EvictionRank, AdmittedWorkload, Resources]
+"""Preemption rank, workload and allocation."""
+PreemptionCandidates = list[PreemptionCandidate]
+DEFAULT_QUEUE = Queue(0, "")
+"""Policy of an unknown workspace: FIFO without a quota."""
 
 
-def pods_of(placed: Placed) -> Iterator[tuple[str, int, Resources]]:
-    """The node of each pod, the device it shares, and what it holds."""
-    pods = len(placed.nodes)
-    devices = placed.devices or (UNKNOWN,) * pods
-    return zip(placed.nodes, devices, placed.sizes or (placed.each,) * pods, strict=True)
+def allocated_resources(workload: AdmittedWorkload) -> Resources:
+    return (
+        sum(workload.pod_requests, NO_RESOURCES)
+        if workload.pod_requests
+        else workload.pod_request * len(workload.nodes)
+    )
 
 
-def offer_of(placed: Placed) -> Offer:
-    held = held_by(placed)
-    return (placed.priority, -placed.placed_at, held.gpu_milli, held.cpu_milli, placed.uid), placed, held
+def pod_allocations(workload: AdmittedWorkload) -> Iterator[tuple[str, int, Resources]]:
+    """Of each pod: its node, its shared device, and the capacity that it frees."""
+    pods = len(workload.nodes)
+    devices = workload.devices or (UNKNOWN_DEVICE,) * pods
+    return zip(
+        workload.nodes,
+        devices,
+        workload.released_by_pod or workload.pod_requests or (workload.pod_request,) * pods,
+        strict=True,
+    )
 
 
-class Holders:
-    """All that is placed. `yielding` holds, for each workspace, what may be preempted, first to go first."""
+def candidate_of(workload: AdmittedWorkload) -> PreemptionCandidate:
+    allocated = allocated_resources(workload)
+    return (
+        (workload.priority, -workload.admitted_at, allocated.gpu_milli, allocated.cpu_milli, workload.uid),
+        workload,
+        allocated,
+    )
+
+
+class AdmittedIndex:
+    """All admitted workloads. `candidates_by_queue` has the preemptible ones of each workspace in preemption order."""
 
     def __init__(self) -> None:
-        self.placed: dict[str, Placed] = {}
-        self.leaving: dict[str, Placed] = {}
+        self.workloads: dict[str, AdmittedWorkload] = {}
+        self.terminating: dict[str, AdmittedWorkload] = {}
         self.queues: dict[int, Queue] = {}
-        self.accounts: dict[int, Account] = {}
-        self.yielding: dict[int, Row] = {}
+        self.usage_by_queue: dict[int, QuotaUsage] = {}
+        self.candidates_by_queue: dict[int, PreemptionCandidates] = {}
 
-    def account(self, workspace_id: int) -> Account:
-        found = self.accounts.get(workspace_id)
-        if found is None:
-            found = self.accounts[workspace_id] = Account(Quota())
-        return found
+    def usage_of(self, workspace_id: int) -> QuotaUsage:
+        usage = self.usage_by_queue.get(workspace_id)
+        if usage is None:
+            usage = self.usage_by_queue[workspace_id] = QuotaUsage(Quota())
+        return usage
 
-    def queue(self, workspace_id: int) -> Queue:
-        return self.queues.get(workspace_id, NO_QUEUE)
+    def queue_of(self, workspace_id: int) -> Queue:
+        return self.queues.get(workspace_id, DEFAULT_QUEUE)
 
-    def change_queues(self, changed: Iterable[Queue], lost: Iterable[int]) -> None:
+    def update_queues(self, changed: Iterable[Queue], lost: Iterable[int]) -> None:
         for workspace_id in lost:
             self.queues.pop(workspace_id, None)
-            self.account(workspace_id).set_quota(Quota())
+            self.usage_of(workspace_id).set_quota(Quota())
         for queue in changed:
             self.queues[queue.workspace_id] = queue
-            self.account(queue.workspace_id).set_quota(queue.quota)
+            self.usage_of(queue.workspace_id).set_quota(queue.quota)
 
-    def change(self, changed: Iterable[Placed], gone: Iterable[str]) -> list[Placed]:
-        """Take in workloads that are newly placed, that changed, or that hold nothing any more. Gives what was."""
+    def update(self, changed: Iterable[AdmittedWorkload], gone: Iterable[str]) -> list[AdmittedWorkload]:
+        """Add, replace and remove workloads; returns their previous versions."""
         before = [self._remove(uid) for uid in gone]
-        for placed in changed:
-            before.append(self._remove(placed.uid))
-            self._add(placed)
-        return [placed for placed in before if placed is not None]
+        for workload in changed:
+            before.append(self._remove(workload.uid))
+            self._add(workload)
+        return [workload for workload in before if workload is not None]
 
-    def _add(self, placed: Placed) -> None:
-        held, account = held_by(placed), self.account(placed.workspace_id)
-        self.placed[placed.uid] = placed
-        account.used += held
-        if placed.leaving:
-            self.leaving[placed.uid] = placed
+    def _add(self, workload: AdmittedWorkload) -> None:
+        allocated, usage = allocated_resources(workload), self.usage_of(workload.workspace_id)
+        self.workloads[workload.uid] = workload
+        usage.used += allocated
+        if workload.is_terminating:
+            self.terminating[workload.uid] = workload
             return
-        account.kept += held
-        if placed.preemptible:
-            insort(self.yielding.setdefault(placed.workspace_id, []), offer_of(placed))
+        usage.used_after_termination += allocated
+        if workload.preemptible:
+            insort(self.candidates_by_queue.setdefault(workload.workspace_id, []), candidate_of(workload))
 
-    def _remove(self, uid: str) -> Placed | None:
-        placed = self.placed.pop(uid, None)
-        if placed is None:
+    def _remove(self, uid: str) -> AdmittedWorkload | None:
+        workload = self.workloads.pop(uid, None)
+        if workload is None:
             return None
-        held, account = held_by(placed), self.account(placed.workspace_id)
-        account.used -= held
-        if placed.leaving:
-            del self.leaving[uid]
-            return placed
-        account.kept -= held
-        if placed.preemptible:
-            row = self.yielding[placed.workspace_id]
-            del row[bisect_left(row, offer_of(placed))]
-        return placed
+        allocated, usage = allocated_resources(workload), self.usage_of(workload.workspace_id)
+        usage.used -= allocated
+        if workload.is_terminating:
+            del self.terminating[uid]
+            return workload
+        usage.used_after_termination -= allocated
+        if workload.preemptible:
+            candidates = self.candidates_by_queue[workload.workspace_id]
+            del candidates[bisect_left(candidates, candidate_of(workload))]
+        return workload
 
 
-def on_borrowed_room(snapshot: Snapshot, uid: str) -> bool:
-    """Whether a workload holds room while its workspace is over its quota of what it holds."""
-    holders = Holders()
-    holders.change_queues(snapshot.queues, ())
-    holders.change(snapshot.placed, ())
-    placed = holders.placed.get(uid)
-    return placed is not None and borrows(held_by(placed), holders.account(placed.workspace_id).excess())
+def is_borrowing(admitted: AdmittedIndex, uid: str) -> bool:
+    """Whether a workload is admitted and its workspace is over quota in a resource that it uses."""
+    workload = admitted.workloads.get(uid)
+    return workload is not None and is_borrowed(
+        allocated_resources(workload), admitted.usage_of(workload.workspace_id).over_quota()
+    )

@@ -1,63 +1,63 @@
-"""Places that are guaranteed for a time: until it has passed, their holders count as not preemptible.
+"""Guaranteed minimum runtime: until it has passed, a preemptible workload is not preempted.
 
-What starts on borrowed room is given no guarantee while a workload inside its quota waits for room there.
-So nobody waits for longer than the guarantees that there were when it came, however many others come after it.
+A workload started over quota while an in-quota workload is pending gets no guaranteed runtime, so in-quota workloads
+wait only for guarantees already in force.
 """
 
 from collections.abc import Iterable
 
 from msgspec import structs
 
-from stoker.scheduler.desk import Desk
-from stoker.scheduler.line import NEVER
-from stoker.scheduler.snapshot import Placed, Waiting
+from stoker.scheduler.cycle.pending_queue import NEVER
+from stoker.scheduler.cycle.state import CycleState
+from stoker.scheduler.model import AdmittedWorkload, PendingWorkload
 
 
-class Guarantees:
-    """Who has been given one. `next_end` is when the next of them ends, or a little before."""
+class MinRuntime:
+    """Workloads with a guaranteed runtime. No guarantee ends before `next_expiry`."""
 
     def __init__(self) -> None:
-        self.next_end = NEVER
-        self._given: dict[str, Placed] = {}
-        self._looked_at = 0
+        self.next_expiry = NEVER
+        self._guaranteed: dict[str, AdmittedWorkload] = {}
+        self._checked_at = 0
 
-    def change(self, changed: Iterable[Placed], gone: Iterable[str], now: int) -> list[Placed]:
-        """Take in what is placed. Gives all that is different, as it counts now: what changed, and those whose
-        guarantee has ended since the last time."""
-        found = {placed.uid: placed for placed in changed}
+    def update(self, changed: Iterable[AdmittedWorkload], gone: Iterable[str], now: int) -> list[AdmittedWorkload]:
+        """Replace and remove workloads. Returns the workloads that changed, and those whose guarantee has ended since
+        the last update, with their present preemptibility."""
+        found = {workload.uid: workload for workload in changed}
         for uid in gone:
-            self._given.pop(uid, None)
-        for uid, placed in found.items():
-            self._given.pop(uid, None)
-            if placed.guaranteed_until is not None and placed.preemptible:
-                self._given[uid] = placed
-                if placed.guaranteed_until > now:
-                    self.next_end = min(self.next_end, placed.guaranteed_until)
-        if not self._looked_at <= now < self.next_end:
-            ends = {uid: placed.guaranteed_until or 0 for uid, placed in self._given.items()}
-            turned = [uid for uid, end in ends.items() if (end > self._looked_at) is not (end > now)]
-            found |= {uid: self._given[uid] for uid in turned}
-            self.next_end = min((end for end in ends.values() if end > now), default=NEVER)
-        self._looked_at = now
-        return [_counted(placed, now) for placed in found.values()]
+            self._guaranteed.pop(uid, None)
+        for uid, workload in found.items():
+            self._guaranteed.pop(uid, None)
+            if workload.guaranteed_until is not None and workload.preemptible:
+                self._guaranteed[uid] = workload
+                if workload.guaranteed_until > now:
+                    self.next_expiry = min(self.next_expiry, workload.guaranteed_until)
+        if not self._checked_at <= now < self.next_expiry:
+            ends = {uid: workload.guaranteed_until or 0 for uid, workload in self._guaranteed.items()}
+            switched_uids = [uid for uid, end in ends.items() if (end > self._checked_at) is not (end > now)]
+            found |= {uid: self._guaranteed[uid] for uid in switched_uids}
+            self.next_expiry = min((end for end in ends.values() if end > now), default=NEVER)
+        self._checked_at = now
+        return [_with_exemption(workload, now) for workload in found.values()]
 
 
-def guaranteed_until(placed: Placed) -> int | None:
-    """Until when it keeps its place for no other reason, as it counts now."""
-    return None if placed.preemptible else placed.guaranteed_until
+def current_exemption(workload: AdmittedWorkload) -> int | None:
+    """The end of a guarantee in force; None without one."""
+    return None if workload.preemptible else workload.guaranteed_until
 
 
-def promise(desk: Desk, started: Waiting, now: int) -> int | None:
-    """Until when a workload that starts now keeps its place."""
-    seconds = desk.holders.queue(started.workspace_id).guaranteed_seconds
-    if not seconds or not started.preemptible:
+def exempt_until(state: CycleState, workload: PendingWorkload, now: int) -> int | None:
+    """The end of the guaranteed runtime of a workload that starts now."""
+    seconds = state.admitted.queue_of(workload.workspace_id).guaranteed_seconds
+    if not seconds or not workload.preemptible:
         return None
-    if started.uid in desk.borrowed and any(map(desk.is_wanted, desk.started[started.uid])):
+    if workload.uid in state.started_over_quota and any(map(state.is_contended, state.started[workload.uid])):
         return None
     return now + seconds * 1000
 
 
-def _counted(placed: Placed, now: int) -> Placed:
-    if placed.guaranteed_until is None or placed.guaranteed_until <= now:
-        return placed
-    return structs.replace(placed, preemptible=False)
+def _with_exemption(workload: AdmittedWorkload, now: int) -> AdmittedWorkload:
+    if workload.guaranteed_until is None or workload.guaranteed_until <= now:
+        return workload
+    return structs.replace(workload, preemptible=False)

@@ -1,95 +1,104 @@
-"""What each workspace uses of its quota.
+"""Quota usage of one workspace.
 
-`used` is all that is held or planned; `kept` what stays of it once those who leave have left; `planned` the part that
-this plan adds. Only what a workload asks for is compared: a workspace that borrows GPUs may still start a CPU job.
+`used` is everything allocated or planned, `used_after_termination` the part that remains once terminating workloads are
+gone, `planned` the part added by this plan. Only requested resources are compared with the quota: a workspace over its
+GPU quota may still start a CPU job.
 """
 
-from stoker.domain.identity import Quota
-from stoker.domain.resources import NONE, Resources
-from stoker.scheduler.reasons import Resource
-from stoker.scheduler.room import BOUNDLESS
+from stoker.domain.access.identity import Quota
+from stoker.domain.cluster.resources import NO_RESOURCES, Resources
+from stoker.scheduler.capacity.node_free import UNLIMITED
+from stoker.scheduler.explain.reasons import ResourceName
 
-EVERYTHING = Resources(1, 1, 1)
+ALL_RESOURCES = Resources(1, 1, 1)
 
 
-class Account:
-    __slots__ = ("kept", "limit", "planned", "quota", "used")
+class QuotaUsage:
+    __slots__ = ("nominal", "planned", "quota", "used", "used_after_termination")
 
-    def __init__(self, quota: Quota, used: Resources = NONE, kept: Resources = NONE) -> None:
+    def __init__(
+        self, quota: Quota, used: Resources = NO_RESOURCES, used_after_termination: Resources = NO_RESOURCES
+    ) -> None:
         self.set_quota(quota)
         self.used = used
-        self.kept = kept
-        self.planned = NONE
+        self.used_after_termination = used_after_termination
+        self.planned = NO_RESOURCES
 
-    def copy(self) -> "Account":
-        return Account(self.quota, self.used, self.kept)
+    def copy(self) -> "QuotaUsage":
+        return QuotaUsage(self.quota, self.used, self.used_after_termination)
 
-    def plan(self, asked: Resources) -> None:
-        """Count on a workload that is to start, now or later."""
-        self.used += asked
-        self.kept += asked
-        self.planned += asked
+    def charge(self, requested: Resources) -> None:
+        """Add the request of a workload that starts now or on a reservation."""
+        self.used += requested
+        self.used_after_termination += requested
+        self.planned += requested
 
     def set_quota(self, quota: Quota) -> None:
         self.quota = quota
-        self.limit = Resources(_limit(quota.gpu_milli), _limit(quota.cpu_milli), _limit(quota.memory_bytes))
+        self.nominal = Resources(_nominal(quota.gpu_milli), _nominal(quota.cpu_milli), _nominal(quota.memory_bytes))
 
-    def within(self, ask: Resources) -> bool:
-        """Whether this much more stays inside the quota now."""
-        return _within(ask, self.used, self.limit)
+    def fits(self, request: Resources) -> bool:
+        """Whether the request is within quota now."""
+        return _fits(request, self.used, self.nominal)
 
-    def within_later(self, ask: Resources, freed: Resources | None = None) -> bool:
-        """The same once all that leaves has left, and `freed` besides."""
-        return _within(ask, self.kept - freed if freed else self.kept, self.limit)
-
-    def excess(self) -> Resources:
-        """What is placed and stays, over the quota; less than nothing where there is quota left."""
-        return self.kept - self.planned - self.limit
-
-    @property
-    def is_over(self) -> bool:
-        return borrows(EVERYTHING, self.excess())
-
-    def share(self, cluster: Resources) -> float:
-        """The largest part used of any of its quotas; without a quota, of the cluster."""
-        used, limit = self.used, self.limit
-        return max(
-            _part(used.gpu_milli, limit.gpu_milli, cluster.gpu_milli),
-            _part(used.cpu_milli, limit.cpu_milli, cluster.cpu_milli),
-            _part(used.memory_bytes, limit.memory_bytes, cluster.memory_bytes),
+    def fits_after_termination(self, request: Resources, freed: Resources | None = None) -> bool:
+        """Whether the request is within quota once terminating workloads, and `freed`, are gone."""
+        return _fits(
+            request, self.used_after_termination - freed if freed else self.used_after_termination, self.nominal
         )
 
-    def short_of(self, ask: Resources) -> tuple[Resource, int, int, int] | None:
-        """The first quota that this would break: what is asked, used and owed."""
-        used, limit = self.used, self.limit
-        for resource in Resource:
-            asked, held, owed = resource.of(ask), resource.of(used), resource.of(limit)
-            if asked and held + asked > owed:
-                return resource, asked, held, owed
+    def over_quota(self) -> Resources:
+        """Lasting allocations minus the quota; negative where quota is left."""
+        return self.used_after_termination - self.planned - self.nominal
+
+    @property
+    def is_over_quota(self) -> bool:
+        return is_borrowed(ALL_RESOURCES, self.over_quota())
+
+    def dominant_share(self, cluster: Resources) -> float:
+        """The largest used fraction of any quota; without a quota, of the cluster's capacity."""
+        used, limit = self.used, self.nominal
+        return max(
+            _share(used.gpu_milli, limit.gpu_milli, cluster.gpu_milli),
+            _share(used.cpu_milli, limit.cpu_milli, cluster.cpu_milli),
+            _share(used.memory_bytes, limit.memory_bytes, cluster.memory_bytes),
+        )
+
+    def first_exceeded(self, request: Resources) -> tuple[ResourceName, int, int, int] | None:
+        """The first exceeded quota: resource, requested amount, used amount, quota."""
+        used, limit = self.used, self.nominal
+        for resource in ResourceName:
+            requested, allocated, nominal = (
+                resource.amount_in(request),
+                resource.amount_in(used),
+                resource.amount_in(limit),
+            )
+            if requested and allocated + requested > nominal:
+                return resource, requested, allocated, nominal
         return None
 
 
-def borrows(held: Resources, excess: Resources) -> bool:
-    """Whether what holds this much is there on borrowed room: its workspace is over its quota of some of it."""
+def is_borrowed(allocated: Resources, over_quota: Resources) -> bool:
+    """Whether an allocation uses a resource of which its workspace is over quota."""
     return (
-        (excess.gpu_milli > 0 and held.gpu_milli > 0)
-        or (excess.cpu_milli > 0 and held.cpu_milli > 0)
-        or (excess.memory_bytes > 0 and held.memory_bytes > 0)
+        (over_quota.gpu_milli > 0 and allocated.gpu_milli > 0)
+        or (over_quota.cpu_milli > 0 and allocated.cpu_milli > 0)
+        or (over_quota.memory_bytes > 0 and allocated.memory_bytes > 0)
     )
 
 
-def _limit(quota: int | None) -> int:
-    return BOUNDLESS if quota is None else quota
+def _nominal(quota: int | None) -> int:
+    return UNLIMITED if quota is None else quota
 
 
-def _within(ask: Resources, used: Resources, limit: Resources) -> bool:
+def _fits(request: Resources, used: Resources, limit: Resources) -> bool:
     return (
-        (used.gpu_milli + ask.gpu_milli <= limit.gpu_milli or not ask.gpu_milli)
-        and (used.cpu_milli + ask.cpu_milli <= limit.cpu_milli or not ask.cpu_milli)
-        and (used.memory_bytes + ask.memory_bytes <= limit.memory_bytes or not ask.memory_bytes)
+        (used.gpu_milli + request.gpu_milli <= limit.gpu_milli or not request.gpu_milli)
+        and (used.cpu_milli + request.cpu_milli <= limit.cpu_milli or not request.cpu_milli)
+        and (used.memory_bytes + request.memory_bytes <= limit.memory_bytes or not request.memory_bytes)
     )
 
 
-def _part(used: int, limit: int, cluster: int) -> float:
-    whole = cluster if limit == BOUNDLESS else limit
+def _share(used: int, limit: int, cluster: int) -> float:
+    whole = cluster if limit == UNLIMITED else limit
     return used / whole if whole > 0 else float(used > 0)
