@@ -1,1 +1,4 @@
-"""Where every GPU-second went: folds readings and allocations into hours and accounts. Pure: arrays in, structs out."""
+"""Usage accounting: turns samples and allocations of an hour into ledger entries and rollups.
+
+Pure functions: arrays in, structs out.
+"""

@@ -1,4 +1,4 @@
-"""What is known of one hour of a cluster before it is closed, in columns: one place in all of them is one thing."""
+"""The inputs for closing one hour of a cluster, in parallel columns."""
 
 from collections.abc import Iterable, Sequence
 
@@ -6,21 +6,21 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-LONGEST_REACH_MS = 600_000
+from stoker.domain.cluster.sample_age import MAX_SAMPLE_GAP_MS
 
-Integers = NDArray[np.int64]
+IntArray = NDArray[np.int64]
 
 
-class GpuSpan(Struct, frozen=True, gc=False):
-    """A GPU from one moment to another; it is a row of the readings."""
+class DeviceInterval(Struct, frozen=True, gc=False):
+    """A period of one GPU; `gpu` is its row in the samples."""
 
     gpu: int
     from_at: int
     to_at: int
 
 
-class Hold(Struct, frozen=True, gc=False):
-    """A GPU, or a part of one, that a pod held. Up to `started_at` the pod was starting."""
+class AllocationInterval(Struct, frozen=True, gc=False):
+    """A GPU, or a fraction of one, allocated to a pod, which was starting until `started_at`."""
 
     gpu: int
     uid: str
@@ -31,96 +31,112 @@ class Hold(Struct, frozen=True, gc=False):
     started_at: int
 
 
-class Spans(Struct, frozen=True, eq=False):
-    """Many spans of GPUs, in any order."""
+class DeviceIntervals(Struct, frozen=True, eq=False):
+    """Periods of GPUs in any order."""
 
-    gpu: Integers
-    from_at: Integers
-    to_at: Integers
+    gpu: IntArray
+    from_at: IntArray
+    to_at: IntArray
 
-    def during(self, begin: int, end: int) -> "Spans":
-        """What of them lies in a window."""
+    def clip(self, begin: int, end: int) -> "DeviceIntervals":
+        """The parts within a window."""
         from_at, to_at = np.maximum(self.from_at, begin), np.minimum(self.to_at, end)
         inside = from_at < to_at
-        return Spans(self.gpu[inside], from_at[inside], to_at[inside])
+        return DeviceIntervals(self.gpu[inside], from_at[inside], to_at[inside])
 
 
-class Holds(Struct, frozen=True, eq=False):
-    """Many holds, by owner, pod, GPU and time. `owner` holds places in `owners`; `pod` only tells pods apart."""
+class AllocationIntervals(Struct, frozen=True, eq=False):
+    """Allocations sorted by owner, pod, GPU and time. `owner` indexes `owners`; `pod` only distinguishes pods."""
 
     owners: Sequence[str]
-    owner: Integers
-    pod: Integers
-    gpu: Integers
-    gpu_milli: Integers
-    from_at: Integers
-    to_at: Integers
-    started_at: Integers
+    owner: IntArray
+    pod: IntArray
+    gpu: IntArray
+    gpu_milli: IntArray
+    from_at: IntArray
+    to_at: IntArray
+    started_at: IntArray
 
     def __len__(self) -> int:
         return len(self.owner)
 
-    def taken(self, places: NDArray[np.bool_]) -> "Holds":
-        """Only some of them, and only their owners."""
-        there, owner = np.unique(self.owner[places], return_inverse=True)
-        return Holds(
-            [self.owners[place] for place in there.tolist()],
+    def select(self, selected: NDArray[np.bool_]) -> "AllocationIntervals":
+        """A subset of the allocations, with only their owners."""
+        owner_indexes, owner = np.unique(self.owner[selected], return_inverse=True)
+        return AllocationIntervals(
+            [self.owners[index] for index in owner_indexes.tolist()],
             owner,
-            self.pod[places],
-            self.gpu[places],
-            self.gpu_milli[places],
-            self.from_at[places],
-            self.to_at[places],
-            self.started_at[places],
+            self.pod[selected],
+            self.gpu[selected],
+            self.gpu_milli[selected],
+            self.from_at[selected],
+            self.to_at[selected],
+            self.started_at[selected],
         )
 
 
-class Measured(Struct, frozen=True, eq=False):
-    """Readings [gpu, tick], ordered by time; a negative one is missing. A tick stands for
-    no longer than its `reach`.
+class HourSamples(Struct, frozen=True, eq=False):
+    """Samples [gpu, tick] in time order; negative values are missing. A tick is valid for at most its `validity`. Ticks
+    before the hour cover its beginning, but are not counted as samples.
 
-    Utilisation is in hundredths of a percent, memory in MiB; `memory_size` [gpu] is 0 where it is not known."""
+    Utilization is in hundredths of a percent, memory in MiB; `memory_size` [gpu] is 0 if unknown. `age` [gpu, tick] is
+    the age of a sample at its tick in milliseconds; None if all are 0.
+    """
 
-    ats: Integers
-    reach: Integers
+    tick_times: IntArray
+    validity: IntArray
     utilization: NDArray[np.int16]
     memory: NDArray[np.int32]
-    memory_size: Integers
+    memory_size: IntArray
+    age: NDArray[np.int32] | None = None
+
+    def sampled_at(self, gpu: IntArray) -> IntArray:
+        """When the samples of these GPUs were taken: [gpu, tick]."""
+        if self.age is None:
+            return np.broadcast_to(self.tick_times, (len(gpu), len(self.tick_times)))
+        return self.tick_times - self.age[gpu]
 
 
-class Hour(Struct, frozen=True, eq=False):
-    """Everything that is known of one hour of a cluster. `models` has the model of each GPU; `idle_up_to` is in
-    hundredths of a percent."""
+class HourInputs(Struct, frozen=True, eq=False):
+    """All inputs of one hour. `models` has the model of each GPU; `idle_threshold` is in hundredths of a percent."""
 
     at: int
     models: Sequence[str]
-    present: Spans
-    faulty: Spans
-    holds: Holds
-    measured: Measured
-    idle_up_to: int
+    present: DeviceIntervals
+    faulty: DeviceIntervals
+    allocations: AllocationIntervals
+    samples: HourSamples
+    idle_threshold: int
 
 
-def spans_of(spans: Iterable[GpuSpan]) -> Spans:
-    rows = [(span.gpu, span.from_at, span.to_at) for span in spans]
-    return Spans(*np.array(rows, np.int64).reshape(-1, 3).T)
+def build_device_intervals(intervals: Iterable[DeviceInterval]) -> DeviceIntervals:
+    rows = [(interval.gpu, interval.from_at, interval.to_at) for interval in intervals]
+    return DeviceIntervals(*np.array(rows, np.int64).reshape(-1, 3).T)
 
 
-def holds_of(holds: Iterable[Hold]) -> Holds:
-    ordered = sorted(holds, key=lambda hold: (hold.uid, hold.pod, hold.gpu, hold.from_at))
-    owners = list(dict.fromkeys(hold.uid for hold in ordered))
-    owner = {uid: place for place, uid in enumerate(owners)}
-    pod = {name: place for place, name in enumerate(dict.fromkeys(hold.pod for hold in ordered))}
+def build_allocation_intervals(intervals: Iterable[AllocationInterval]) -> AllocationIntervals:
+    ordered = sorted(intervals, key=lambda interval: (interval.uid, interval.pod, interval.gpu, interval.from_at))
+    owners = list(dict.fromkeys(interval.uid for interval in ordered))
+    owner = {uid: index for index, uid in enumerate(owners)}
+    pod = {name: index for index, name in enumerate(dict.fromkeys(interval.pod for interval in ordered))}
     rows = [
-        (owner[hold.uid], pod[hold.pod], hold.gpu, hold.gpu_milli, hold.from_at, hold.to_at, hold.started_at)
-        for hold in ordered
+        (
+            owner[interval.uid],
+            pod[interval.pod],
+            interval.gpu,
+            interval.gpu_milli,
+            interval.from_at,
+            interval.to_at,
+            interval.started_at,
+        )
+        for interval in ordered
     ]
-    return Holds(owners, *np.array(rows, np.int64).reshape(-1, 7).T)
+    return AllocationIntervals(owners, *np.array(rows, np.int64).reshape(-1, 7).T)
 
 
-def reaches(ats: Integers) -> Integers:
-    """For how long a tick stands at most: twice the time since the one before it, as one tick may well be missing."""
+def sample_validity(ats: IntArray) -> IntArray:
+    """The maximum validity of each tick: twice the time since the one before it, because one tick may be missing."""
     if len(ats) < 2:
-        return np.full(len(ats), LONGEST_REACH_MS, np.int64)
+        return np.full(len(ats), MAX_SAMPLE_GAP_MS, np.int64)
     gaps = np.diff(ats)
-    return np.minimum(2 * np.concatenate([gaps[:1], gaps]), LONGEST_REACH_MS)
+    return np.minimum(2 * np.concatenate([gaps[:1], gaps]), MAX_SAMPLE_GAP_MS)

@@ -1,8 +1,9 @@
-"""Closes an hour: every GPU-second of capacity goes to one account, and every workload gets what it used.
+"""Closes an hour: assigns every GPU-second of capacity to one category, and usage to each workload.
 
-A reading stands for the time until the next one, but not for longer than its reach; the first of the hour stands for
-the time before it too, if that is no longer than half its reach. A sample is a reading of a GPU
-that somebody held; it counts for each that held it. The same samples and the same ledger make every level.
+A sample is valid until the next one, but no longer than its validity; this includes the last one before the hour. It
+counts only for allocations that existed when it was taken. The first sample of an allocation also covers the time
+before it, back to the start of the hour or of the allocation, if that is at most half its validity. All rollups use the
+same samples and the same ledger.
 """
 
 from collections import defaultdict
@@ -10,172 +11,217 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stoker.domain.clock import HOUR_MS
-from stoker.domain.resources import MILLI
-from stoker.domain.usage import Account, Entry, HourUse, Replicas, Use
-from stoker.usage.facts import Holds, Hour, Integers
-from stoker.usage.gpus import Gpus
-from stoker.usage.samples import Samples, gather
-from stoker.usage.spans import Crowd, Stretch, length, merged, shared, without
+from stoker.domain.cluster.resources import MILLI
+from stoker.domain.intervals import Interval, intersect, merge_intervals, subtract, total_length
+from stoker.domain.usage.ledger import HourUsage, LedgerEntry, ReplicaStats, UsageCategory, WorkloadUsage
+from stoker.usage.inputs import AllocationIntervals, HourInputs, IntArray
+from stoker.usage.intervals import Concurrency, GpuPresence
+from stoker.usage.statistics import SampleStatistics, gather_statistics
 
-ACCOUNTS = tuple(Account)
-PLACES = {account: place for place, account in enumerate(ACCOUNTS)}
-NOBODY = ""
-AT_ONCE = 2048
-"""How many holds are laid over the readings at a time: enough for numpy, little for memory."""
+CATEGORIES = tuple(UsageCategory)
+CATEGORY_COLUMNS = {category: index for index, category in enumerate(CATEGORIES)}
+UNALLOCATED = ""
+ALLOCATION_BATCH_SIZE = 2048
+"""Allocations per numpy operation: large enough for speed, small enough for memory."""
 
 
-class _Ledger:
-    """An amount for each account and each line; a line is a payer and a model, and every model has one of nobody."""
+class _LedgerBuilder:
+    """Amounts by row and category. A row is an owner and a model; every model has a row for unallocated time."""
 
-    def __init__(self, hour: Hour, holds: Holds) -> None:
+    def __init__(self, hour: HourInputs, allocations: AllocationIntervals) -> None:
         self.models = sorted(set(hour.models))
-        number = {model: place for place, model in enumerate(self.models)}
-        self.model = np.array([number[model] for model in hour.models], np.int64)
-        self._payers = [NOBODY, *holds.owners]
-        keys = (holds.owner + 1) * len(self.models) + self.model[holds.gpu]
+        number = {model: index for index, model in enumerate(self.models)}
+        self.gpu_model_index = np.array([number[model] for model in hour.models], np.int64)
+        self._owners = [UNALLOCATED, *allocations.owners]
+        keys = (allocations.owner + 1) * len(self.models) + self.gpu_model_index[allocations.gpu]
         self._keys = np.union1d(np.arange(len(self.models)), keys)
-        self.line = np.searchsorted(self._keys, keys)
-        self.amounts = np.zeros((len(self._keys), len(ACCOUNTS)), np.int64)
+        self.allocation_rows = np.searchsorted(self._keys, keys)
+        self.amounts = np.zeros((len(self._keys), len(CATEGORIES)), np.int64)
 
-    def book(self, lines: Integers, account: Account, amounts: Integers) -> None:
-        np.add.at(self.amounts[:, PLACES[account]], lines, amounts)
+    def add(self, rows: IntArray, category: UsageCategory, amounts: IntArray) -> None:
+        np.add.at(self.amounts[:, CATEGORY_COLUMNS[category]], rows, amounts)
 
-    def by_model(self) -> Integers:
-        """[model, account]"""
-        found = np.zeros((len(self.models), len(ACCOUNTS)), np.int64)
-        np.add.at(found, self._keys % max(1, len(self.models)), self.amounts)
-        return found
+    def sum_by_model(self) -> IntArray:
+        """[model, category]"""
+        totals = np.zeros((len(self.models), len(CATEGORIES)), np.int64)
+        np.add.at(totals, self._keys % max(1, len(self.models)), self.amounts)
+        return totals
 
-    def entries(self) -> tuple[Entry, ...]:
+    def build_entries(self) -> tuple[LedgerEntry, ...]:
         rows, columns = np.nonzero(self.amounts)
-        payers, models = np.divmod(self._keys[rows], max(1, len(self.models)))
+        owners, models = np.divmod(self._keys[rows], max(1, len(self.models)))
         amounts = self.amounts[rows, columns]
-        told = zip(*(each.tolist() for each in (payers, models, columns, amounts)), strict=True)
+        cells = zip(*(values.tolist() for values in (owners, models, columns, amounts)), strict=True)
         return tuple(
-            Entry(self._payers[payer], self.models[model], ACCOUNTS[column], amount)
-            for payer, model, column, amount in told
+            LedgerEntry(self._owners[owner], self.models[model], CATEGORIES[column], amount)
+            for owner, model, column, amount in cells
         )
 
 
-def close(hour: Hour) -> HourUse:
-    """The ledger of the hour and what each workload used; nothing depends on the order of what is given."""
-    gpus = Gpus(hour)
+def close_hour(hour: HourInputs) -> HourUsage:
+    """The ledger of the hour and the usage of each workload, independent of the order of the inputs."""
+    gpus = GpuPresence(hour)
     end = hour.at + HOUR_MS
-    inside = np.maximum(hour.holds.from_at, hour.at) < np.minimum(hour.holds.to_at, end)
-    holds = hour.holds.taken(gpus.there[hour.holds.gpu] & inside)
-    ledger = _Ledger(hour, holds)
-    _book_what_was_held(hour, holds, gpus, ledger)
-    _book_the_rest(gpus, ledger)
-    samples = gather(hour.measured, hour.at, holds)
-    entries = ledger.entries()
-    return HourUse(
+    inside = np.maximum(hour.allocations.from_at, hour.at) < np.minimum(hour.allocations.to_at, end)
+    allocations = hour.allocations.select(gpus.is_present[hour.allocations.gpu] & inside)
+    ledger = _LedgerBuilder(hour, allocations)
+    _add_allocated_time(hour, allocations, gpus, ledger)
+    _add_unallocated_time(gpus, ledger)
+    samples = gather_statistics(hour.samples, hour.at, allocations)
+    entries = ledger.build_entries()
+    return HourUsage(
         at=hour.at,
-        gpus=gpus.highest,
+        gpus=gpus.max_present,
         capacity=sum(entry.amount for entry in entries),
         entries=entries,
-        uses=tuple(_uses(hour.at, holds, entries, samples)),
-        stats=samples.of_all(),
+        workloads=tuple(_build_workload_usage(hour.at, allocations, entries, samples)),
+        stats=samples.overall_utilization(),
     )
 
 
-def _book_what_was_held(hour: Hour, holds: Holds, gpus: Gpus, ledger: _Ledger) -> None:
-    """Lay the holds over the readings: starting, unmeasured, busy and idle time of each."""
-    begin, until = _reaches(hour)
-    parts = _parts(hour, holds, gpus, ledger)
-    for first in range(0, parts.shape[1], AT_ONCE):
-        line, gpu, milli, from_at, to_at, started_at = parts[:, first : first + AT_ONCE]
+def _add_allocated_time(
+    hour: HourInputs, allocations: AllocationIntervals, gpus: GpuPresence, ledger: _LedgerBuilder
+) -> None:
+    """Add the starting, unmeasured, busy and idle time of each allocation."""
+    begin, until = _tick_validity(hour)
+    parts = _healthy_segments(hour, allocations, gpus, ledger)
+    for first in range(0, parts.shape[1], ALLOCATION_BATCH_SIZE):
+        row, gpu, milli, from_at, to_at, started_at, allocated_at = parts[:, first : first + ALLOCATION_BATCH_SIZE]
         from_at, to_at = from_at - hour.at, to_at - hour.at
         working = np.clip(started_at - hour.at, from_at, to_at)
-        overlap = np.minimum(to_at[:, None], until) - np.maximum(working[:, None], begin)
-        readings = hour.measured.utilization[gpu]
-        overlap *= (overlap > 0) & (readings >= 0)
+        own = hour.samples.sampled_at(gpu) >= allocated_at[:, None]
+        since = _backfill_first_sample(hour, begin, own, np.maximum(allocated_at - hour.at, 0))
+        overlap = np.minimum(to_at[:, None], until) - np.maximum(working[:, None], since)
+        readings = hour.samples.utilization[gpu]
+        overlap *= (overlap > 0) & (readings >= 0) & own
         measured = overlap.sum(axis=1)
-        busy = (overlap * (readings > hour.idle_up_to)).sum(axis=1)
-        ledger.book(line, Account.STARTING, (working - from_at) * milli)
-        ledger.book(line, Account.UNMEASURED, (to_at - working - measured) * milli)
-        ledger.book(line, Account.BUSY, busy * milli)
-        ledger.book(line, Account.IDLE, (measured - busy) * milli)
+        busy = (overlap * (readings > hour.idle_threshold)).sum(axis=1)
+        ledger.add(row, UsageCategory.STARTING, (working - from_at) * milli)
+        ledger.add(row, UsageCategory.UNMEASURED, (to_at - working - measured) * milli)
+        ledger.add(row, UsageCategory.BUSY, busy * milli)
+        ledger.add(row, UsageCategory.IDLE, (measured - busy) * milli)
 
 
-def _parts(hour: Hour, holds: Holds, gpus: Gpus, ledger: _Ledger) -> Integers:
-    """What of the holds is neither faulty nor outside the capacity: line, GPU, milli-GPUs, from, to, start. Faulty time
-    is booked at once."""
-    from_at = np.maximum(holds.from_at, gpus.from_at[holds.gpu])
-    to_at = np.minimum(holds.to_at, gpus.to_at[holds.gpu])
-    odd = gpus.odd[holds.gpu]
-    parts = np.stack([ledger.line, holds.gpu, holds.gpu_milli, from_at, to_at, holds.started_at])
-    pieces = [parts[:, ~odd & (from_at < to_at)]]
-    for place in np.flatnonzero(odd).tolist():
-        line, gpu, milli, *_, started_at = parts[:, place].tolist()
-        held = shared([(int(holds.from_at[place]), int(holds.to_at[place]))], gpus.present[gpu])
-        lost = shared(held, gpus.faulty.get(gpu, []))
-        ledger.amounts[line, PLACES[Account.FAULTY]] += length(lost) * milli
-        left = [(line, gpu, milli, *stretch, started_at) for stretch in without(held, lost)]
-        pieces.append(np.array(left, np.int64).reshape(-1, 6).T)
+def _healthy_segments(
+    hour: HourInputs, allocations: AllocationIntervals, gpus: GpuPresence, ledger: _LedgerBuilder
+) -> IntArray:
+    """The parts of allocations on present, healthy GPUs: row, GPU, milli-GPUs, from, to, start, allocation start.
+    Faulty time is added to the ledger here."""
+    from_at = np.maximum(allocations.from_at, gpus.from_at[allocations.gpu])
+    to_at = np.minimum(allocations.to_at, gpus.to_at[allocations.gpu])
+    irregular = gpus.is_irregular[allocations.gpu]
+    parts = np.stack(
+        [
+            ledger.allocation_rows,
+            allocations.gpu,
+            allocations.gpu_milli,
+            from_at,
+            to_at,
+            allocations.started_at,
+            allocations.from_at,
+        ]
+    )
+    pieces = [parts[:, ~irregular & (from_at < to_at)]]
+    for index in np.flatnonzero(irregular).tolist():
+        row, gpu, milli, *_, started_at, allocated_at = parts[:, index].tolist()
+        allocated_intervals = intersect(
+            [(int(allocations.from_at[index]), int(allocations.to_at[index]))], gpus.present_intervals[gpu]
+        )
+        lost = intersect(allocated_intervals, gpus.faulty_intervals.get(gpu, []))
+        ledger.amounts[row, CATEGORY_COLUMNS[UsageCategory.FAULTY]] += total_length(lost) * milli
+        healthy = [
+            (row, gpu, milli, *interval, started_at, allocated_at) for interval in subtract(allocated_intervals, lost)
+        ]
+        pieces.append(np.array(healthy, np.int64).reshape(-1, 7).T)
     return np.concatenate(pieces, axis=1)
 
 
-def _reaches(hour: Hour) -> tuple[Integers, Integers]:
-    """The time for which each tick stands, from the start of the hour."""
-    ats, reach = hour.measured.ats - hour.at, hour.measured.reach
+def _tick_validity(hour: HourInputs) -> tuple[IntArray, IntArray]:
+    """Start and end of the validity of each tick, relative to the hour."""
+    ats, validity = hour.samples.tick_times - hour.at, hour.samples.validity
     if not len(ats):
         return ats, ats
-    until = np.minimum(np.append(ats[1:], HOUR_MS), ats + reach)
-    begin = ats.copy()
-    if 0 < ats[0] <= reach[0] // 2:
-        begin[0] = 0
-    return begin, until
+    return ats, np.minimum(np.append(ats[1:], HOUR_MS), ats + validity)
 
 
-def _book_the_rest(gpus: Gpus, ledger: _Ledger) -> None:
-    """What nobody held is faulty or free."""
+def _backfill_first_sample(
+    hour: HourInputs, begin: IntArray, own: NDArray[np.bool_], allocated_at: IntArray
+) -> IntArray:
+    """Since when each sample is valid for its allocation: [allocation, tick]. `own` marks samples taken during the
+    allocation, which began at `allocated_at` or with the hour."""
+    since = np.broadcast_to(begin, own.shape).copy()
+    if not len(begin):
+        return since
+    rows, first = np.arange(len(own)), own.argmax(axis=1)
+    is_near = own.any(axis=1) & (begin[first] - allocated_at <= hour.samples.validity[first] // 2)
+    since[rows, first] = np.where(is_near, np.minimum(begin[first], allocated_at), begin[first])
+    return since
+
+
+def _add_unallocated_time(gpus: GpuPresence, ledger: _LedgerBuilder) -> None:
+    """Add unallocated time as faulty or free."""
     totals = np.zeros((2, len(ledger.models)), np.int64)
-    for total, times in zip(totals, gpus.times(), strict=True):
-        np.add.at(total, ledger.model, times * MILLI)
-    there, broken = totals
-    paid = ledger.by_model()
-    lost = paid[:, PLACES[Account.FAULTY]]
-    lines = np.arange(len(ledger.models))
-    ledger.book(lines, Account.FREE, there - broken - (paid.sum(axis=1) - lost))
-    ledger.book(lines, Account.FAULTY, broken - lost)
+    for total, times in zip(totals, gpus.durations(), strict=True):
+        np.add.at(total, ledger.gpu_model_index, times * MILLI)
+    present, faulty = totals
+    allocated = ledger.sum_by_model()
+    lost = allocated[:, CATEGORY_COLUMNS[UsageCategory.FAULTY]]
+    rows = np.arange(len(ledger.models))
+    ledger.add(rows, UsageCategory.FREE, present - faulty - (allocated.sum(axis=1) - lost))
+    ledger.add(rows, UsageCategory.FAULTY, faulty - lost)
 
 
-def _uses(at: int, holds: Holds, entries: Iterable[Entry], samples: Samples) -> Iterator[Use]:
+def _build_workload_usage(
+    at: int, allocations: AllocationIntervals, entries: Iterable[LedgerEntry], samples: SampleStatistics
+) -> Iterator[WorkloadUsage]:
     allocated: defaultdict[str, int] = defaultdict(int)
     for entry in entries:
-        allocated[entry.payer] += entry.amount
-    told = zip(holds.owners, _at_once(at, holds), samples.stats(), samples.memory(), strict=True)
-    for uid, (peak, replicas), stats, memory in told:
-        yield Use(uid, allocated[uid], peak, stats, memory, replicas)
+        allocated[entry.workload_uid] += entry.amount
+    workloads = zip(
+        allocations.owners,
+        _concurrency_by_owner(at, allocations),
+        samples.utilization_by_owner(),
+        samples.memory_by_owner(),
+        strict=True,
+    )
+    for uid, (peak, replicas), stats, memory in workloads:
+        yield WorkloadUsage(uid, allocated[uid], peak, stats, memory, replicas)
 
 
-def _at_once(at: int, holds: Holds) -> Iterator[tuple[int, Replicas]]:
-    """How much each owner held at once at the most, and how many pods did."""
-    if not len(holds):
+def _concurrency_by_owner(at: int, allocations: AllocationIntervals) -> Iterator[tuple[int, ReplicaStats]]:
+    """Peak allocation and pod concurrency of each owner."""
+    if not len(allocations):
         return
-    spans = np.stack([np.maximum(holds.from_at, at), np.minimum(holds.to_at, at + HOUR_MS)])
-    starts = np.searchsorted(holds.owner, np.arange(len(holds.owners) + 1))
+    spans = np.stack([np.maximum(allocations.from_at, at), np.minimum(allocations.to_at, at + HOUR_MS)])
+    starts = np.searchsorted(allocations.owner, np.arange(len(allocations.owners) + 1))
     firsts = starts[:-1]
-    alike = (np.minimum.reduceat(spans, firsts, axis=1) == np.maximum.reduceat(spans, firsts, axis=1)).all(axis=0)
-    others = np.diff(holds.pod, prepend=-1) != 0
-    others[firsts] = True
-    pods = np.add.reduceat(others, firsts, dtype=np.int64).tolist()
-    milli = np.add.reduceat(holds.gpu_milli, firsts).tolist()
+    uniform = (np.minimum.reduceat(spans, firsts, axis=1) == np.maximum.reduceat(spans, firsts, axis=1)).all(axis=0)
+    new_pod = np.diff(allocations.pod, prepend=-1) != 0
+    new_pod[firsts] = True
+    pods = np.add.reduceat(new_pod, firsts, dtype=np.int64).tolist()
+    milli = np.add.reduceat(allocations.gpu_milli, firsts).tolist()
     for owner, (first, last) in enumerate(pairwise(starts.tolist())):
-        if alike[owner]:  # mostly all GPUs are held together
-            yield milli[owner], Replicas(float(pods[owner]), pods[owner], pods[owner])
+        if uniform[owner]:  # the usual case: all GPUs are allocated for the same time
+            yield milli[owner], ReplicaStats(float(pods[owner]), pods[owner], pods[owner])
         else:
             mine = slice(first, last)
-            yield _in_turn(holds.pod[mine].tolist(), holds.gpu_milli[mine].tolist(), spans[:, mine].T.tolist())
+            yield _concurrency_of(
+                allocations.pod[mine].tolist(), allocations.gpu_milli[mine].tolist(), spans[:, mine].T.tolist()
+            )
 
 
-def _in_turn(pods: Sequence[int], milli: Sequence[int], spans: Sequence[Sequence[int]]) -> tuple[int, Replicas]:
-    stretches: list[Stretch] = [(first, last) for first, last in spans]
-    of_pods: defaultdict[int, list[Stretch]] = defaultdict(list)
-    for pod, stretch in zip(pods, stretches, strict=True):
-        of_pods[pod].append(stretch)
-    replicas = Crowd((stretch, 1) for found in of_pods.values() for stretch in merged(found))
-    peak = Crowd(zip(stretches, milli, strict=True)).highest
-    return peak, Replicas(replicas.average, replicas.highest, replicas.lowest)
+def _concurrency_of(
+    pods: Sequence[int], milli: Sequence[int], spans: Sequence[Sequence[int]]
+) -> tuple[int, ReplicaStats]:
+    intervals: list[Interval] = [(first, last) for first, last in spans]
+    intervals_by_pod: defaultdict[int, list[Interval]] = defaultdict(list)
+    for pod, interval in zip(pods, intervals, strict=True):
+        intervals_by_pod[pod].append(interval)
+    replicas = Concurrency(
+        (interval, 1) for pod_intervals in intervals_by_pod.values() for interval in merge_intervals(pod_intervals)
+    )
+    peak = Concurrency(zip(intervals, milli, strict=True)).max
+    return peak, ReplicaStats(replicas.average, replicas.max, replicas.min)

@@ -1,4 +1,4 @@
-"""The samples of an hour, gathered by workload: exact statistics over whole numbers."""
+"""Exact statistics over the samples of an hour, by workload."""
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -7,19 +7,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stoker.domain.clock import HOUR_MS
-from stoker.domain.usage import MemoryStats, Stats
-from stoker.usage.facts import Holds, Measured
+from stoker.domain.usage.ledger import MemoryStats, UtilizationStats
+from stoker.usage.inputs import AllocationIntervals, HourSamples
 
-AT_ONCE = 512
-"""How many holds are gathered at a time: what they need stays in the processor's cache."""
-COUNTED_AT_ONCE = 1 << 18
-FULL = 10_000
-"""A hundred percent, in hundredths of one."""
-SHARES = (0.50, 0.95)
+ALLOCATION_BATCH_SIZE = 512
+"""Allocations per numpy operation, so that the data fits into the CPU cache."""
+HISTOGRAM_BATCH_SIZE = 1 << 18
+MAX_UTILIZATION = 10_000
+"""100 percent in hundredths of a percent."""
+QUANTILES = (0.50, 0.95)
 
 
-class Samples:
-    """`values` holds the utilisation of all samples, owner after owner, each owner's sorted; `ends` says where."""
+class SampleStatistics:
+    """Utilization values grouped by owner and sorted within each group; `_ends` has the group boundaries."""
 
     def __init__(self, values: NDArray[np.int16], counts: NDArray[np.int64], memory: NDArray[np.int64]) -> None:
         self._values = values
@@ -28,75 +28,87 @@ class Samples:
         for first, last in pairwise(self._ends):
             values[first:last].sort()
 
-    def stats(self) -> Iterator[Stats]:
-        """Of each owner."""
+    def utilization_by_owner(self) -> Iterator[UtilizationStats]:
         firsts, counts = self._ends[:-1], np.diff(self._ends)
         sums = np.concatenate([[0], np.cumsum(self._values, dtype=np.int64)])
         totals = sums[self._ends[1:]] - sums[firsts]
-        edges = [self._at(firsts), self._at(self._ends[1:] - 1)]
-        percentiles = [_percentile(lambda places: self._at(firsts + places), counts, share) for share in SHARES]
-        columns = (each.tolist() for each in (counts, totals, *edges, *percentiles))
-        return (Stats(*row) if row[0] else Stats() for row in zip(*columns, strict=True))
+        edges = [self._values_at(firsts), self._values_at(self._ends[1:] - 1)]
+        percentiles = [
+            _percentile(lambda indexes: self._values_at(firsts + indexes), counts, quantile) for quantile in QUANTILES
+        ]
+        columns = (column.tolist() for column in (counts, totals, *edges, *percentiles))
+        return (UtilizationStats(*row) if row[0] else UtilizationStats() for row in zip(*columns, strict=True))
 
-    def memory(self) -> Iterator[MemoryStats]:
+    def memory_by_owner(self) -> Iterator[MemoryStats]:
         return (MemoryStats(*row) for row in self._memory.tolist())
 
-    def _at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Values; any one where there is none."""
+    def _values_at(self, indexes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The values at these indexes; arbitrary where the index is out of range."""
         if not len(self._values):
-            return np.zeros(len(places), np.int64)
-        return self._values[np.clip(places, 0, len(self._values) - 1)].astype(np.int64)
+            return np.zeros(len(indexes), np.int64)
+        return self._values[np.clip(indexes, 0, len(self._values) - 1)].astype(np.int64)
 
-    def of_all(self) -> Stats:
-        """Every sample together; counted instead of sorted, as there are only so many values."""
-        counts = np.zeros(FULL + 1, np.int64)
-        for first in range(0, len(self._values), COUNTED_AT_ONCE):
-            counts += np.bincount(self._values[first : first + COUNTED_AT_ONCE], minlength=FULL + 1)
+    def overall_utilization(self) -> UtilizationStats:
+        """Statistics over all samples, by a histogram, because there are few distinct values."""
+        counts = np.zeros(MAX_UTILIZATION + 1, np.int64)
+        for first in range(0, len(self._values), HISTOGRAM_BATCH_SIZE):
+            counts += np.bincount(self._values[first : first + HISTOGRAM_BATCH_SIZE], minlength=MAX_UTILIZATION + 1)
         ends = np.cumsum(counts)
         samples = int(ends[-1])
         if not samples:
-            return Stats()
+            return UtilizationStats()
         total = int((counts * np.arange(len(counts))).sum())
         lowest, highest = (int(value) for value in np.searchsorted(ends, [0, samples - 1], side="right"))
         p50, p95 = (
-            float(_percentile(lambda places: np.searchsorted(ends, places, side="right"), ends[-1:], share)[0])
-            for share in SHARES
+            float(_percentile(lambda indexes: np.searchsorted(ends, indexes, side="right"), ends[-1:], quantile)[0])
+            for quantile in QUANTILES
         )
-        return Stats(samples, total, lowest, highest, p50, p95)
+        return UtilizationStats(samples, total, lowest, highest, p50, p95)
 
 
-def gather(measured: Measured, at: int, holds: Holds) -> Samples:
-    """What was read of the GPUs while they were held."""
-    inside = slice(*np.searchsorted(measured.ats, [at, at + HOUR_MS]))
-    ats = measured.ats[inside]
-    utilization, memory = measured.utilization[:, inside], measured.memory[:, inside]
-    counts = np.zeros(len(holds.owners), np.int64)
-    memories = np.zeros((len(holds.owners), 4), np.int64)
+def gather_statistics(samples: HourSamples, at: int, allocations: AllocationIntervals) -> SampleStatistics:
+    """Statistics of samples taken during allocations. A sample repeated at several ticks counts once."""
+    first_tick, last_tick = np.searchsorted(samples.tick_times, [at, at + HOUR_MS]).tolist()
+    inside = slice(first_tick, last_tick)
+    utilization, memory = samples.utilization[:, inside], samples.memory[:, inside]
+    counts = np.zeros(len(allocations.owners), np.int64)
+    memories = np.zeros((len(allocations.owners), 4), np.int64)
     values = [np.zeros(0, np.int16)]
-    for first in range(0, len(holds), AT_ONCE):
-        some = slice(first, first + AT_ONCE)
-        owner, gpu = holds.owner[some], holds.gpu[some]
-        held = (ats >= holds.from_at[some, None]) & (ats < holds.to_at[some, None])
+    for first in range(0, len(allocations), ALLOCATION_BATCH_SIZE):
+        batch = slice(first, first + ALLOCATION_BATCH_SIZE)
+        owner, gpu = allocations.owner[batch], allocations.gpu[batch]
+        taken_at = samples.sampled_at(gpu)
+        ats = taken_at[:, inside]
+        is_allocated = (ats >= allocations.from_at[batch, None]) & (ats < allocations.to_at[batch, None])
+        if samples.age is not None:
+            is_allocated &= _is_new_sample(taken_at)[:, inside]
         readings = utilization[gpu]
-        taken = held & (readings >= 0)
-        np.add.at(counts, owner, taken.sum(axis=1))
-        values.append(np.clip(readings[taken], 0, FULL))
+        is_counted = is_allocated & (readings >= 0)
+        np.add.at(counts, owner, is_counted.sum(axis=1))
+        values.append(np.clip(readings[is_counted], 0, MAX_UTILIZATION))
         used = memory[gpu]
-        known = held & (used >= 0)
+        known = is_allocated & (used >= 0)
         used *= known
-        times = known.sum(axis=1)
-        np.add.at(memories[:, 0], owner, times)
+        memory_samples = known.sum(axis=1)
+        np.add.at(memories[:, 0], owner, memory_samples)
         np.add.at(memories[:, 1], owner, used.sum(axis=1, dtype=np.int64))
         np.maximum.at(memories[:, 2], owner, used.max(axis=1, initial=0))
-        np.add.at(memories[:, 3], owner, times * measured.memory_size[gpu])
-    return Samples(np.concatenate(values), counts, memories)
+        np.add.at(memories[:, 3], owner, memory_samples * samples.memory_size[gpu])
+    return SampleStatistics(np.concatenate(values), counts, memories)
+
+
+def _is_new_sample(taken_at: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which samples differ from that of the tick before."""
+    new = np.ones(taken_at.shape, np.bool_)
+    new[:, 1:] = taken_at[:, 1:] != taken_at[:, :-1]
+    return new
 
 
 def _percentile(
-    at: Callable[[NDArray[np.int64]], NDArray[np.int64]], counts: NDArray[np.int64], share: float
+    at: Callable[[NDArray[np.int64]], NDArray[np.int64]], counts: NDArray[np.int64], quantile: float
 ) -> NDArray[np.float64]:
-    """Below which this share of the samples lies, of each owner: on the line between the sorted values beside it."""
-    places = (counts - 1) * share
-    below = places.astype(np.int64)
+    """The quantile of each owner, interpolated linearly between neighbouring values."""
+    indexes = (counts - 1) * quantile
+    below = indexes.astype(np.int64)
     low, high = at(below), at(np.minimum(below + 1, counts - 1))
-    return low + (high - low) * (places % 1)
+    return low + (high - low) * (indexes % 1)
