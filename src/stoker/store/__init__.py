@@ -1,8 +1,8 @@
-"""What Stoker remembers: SQL on SQLite or PostgreSQL, the same statements on both.
+"""Persistence: the same SQL statements on SQLite and PostgreSQL, one module per aggregate.
 
-`open_store` is the door; one module per aggregate holds its statements.
+`open_store` opens the database and migrates its schema.
 """
 
-from stoker.store.open import open_store
+from stoker.store.db.factory import open_store
 
 __all__ = ["open_store"]

@@ -1,29 +1,34 @@
-"""Since when workloads of a cluster have been idle, and what their owners were told: one row, as of one moment."""
+"""The saved state of a cluster's idle tracker: idle spans of workloads, stored as one value."""
 
 from collections.abc import Mapping
 
 import msgspec
 
-from stoker.domain.idleness import IdleSpan
-from stoker.store.base import Transaction
+from stoker.domain.workload.idle import IdleSpan
+from stoker.store.db.base import Transaction
+from stoker.store.db.blob_format import add_version, strip_version
 
-READ = "SELECT body FROM idle_watch WHERE cluster_id = :cluster_id"
-PUT = """
-INSERT INTO idle_watch (cluster_id, at, body)
+READ = "SELECT body FROM idle_tracker WHERE cluster_id = :cluster_id"
+UPSERT = """
+INSERT INTO idle_tracker (cluster_id, at, body)
 VALUES (:cluster_id, :at, :body)
 ON CONFLICT (cluster_id) DO UPDATE
 SET at = excluded.at, body = excluded.body
 """
 
+FORMAT_VERSION = 1
+
 _decode = msgspec.msgpack.Decoder(dict[str, IdleSpan]).decode
 _encode = msgspec.msgpack.Encoder().encode
 
 
-def read(transaction: Transaction, cluster_id: str) -> dict[str, IdleSpan]:
-    """Spans by the uid of their workload."""
-    row = transaction.one(READ, {"cluster_id": cluster_id})
-    return _decode(row[0]) if row else {}
+def read_spans(transaction: Transaction, cluster_id: str) -> dict[str, IdleSpan]:
+    """Idle spans by workload uid."""
+    row = transaction.fetch_one(READ, {"cluster_id": cluster_id})
+    return _decode(strip_version("idle times of workloads", FORMAT_VERSION, row[0])) if row else {}
 
 
-def put(transaction: Transaction, cluster_id: str, at: int, spans: Mapping[str, IdleSpan]) -> None:
-    transaction.run(PUT, {"cluster_id": cluster_id, "at": at, "body": _encode(spans)})
+def write_spans(transaction: Transaction, cluster_id: str, at: int, spans: Mapping[str, IdleSpan]) -> None:
+    transaction.execute(
+        UPSERT, {"cluster_id": cluster_id, "at": at, "body": add_version(FORMAT_VERSION, _encode(spans))}
+    )

@@ -1,56 +1,88 @@
-"""Which server drives which cluster, until when, and for the how-many-th time."""
+"""Leases: which server controls a cluster, and until when. Every acquisition increments the epoch, which fences writes
+of earlier holders."""
 
 from msgspec import Struct
 
-from stoker.store.base import Transaction
+from stoker.store.cluster.clusters import decode_capabilities
+from stoker.store.db.base import Transaction
 
 FIND = """
 SELECT holder, epoch, expires_at
 FROM lease
 WHERE cluster_id = :cluster_id
 """
-TAKE = """
+LEASES_OF_CLUSTERS = """
+SELECT cluster.id, cluster.name, cluster.capabilities, COALESCE(lease.expires_at, cluster.created_at + :held_ms)
+FROM cluster
+LEFT JOIN lease ON lease.cluster_id = cluster.id
+ORDER BY cluster.name
+"""
+ACQUIRE = """
 INSERT INTO lease (cluster_id, holder, epoch, expires_at)
 VALUES (:cluster_id, :holder, 1, :until)
 ON CONFLICT (cluster_id) DO UPDATE
 SET holder = excluded.holder, epoch = lease.epoch + 1, expires_at = excluded.expires_at
 """
-EXTEND = """
+RENEW = """
 UPDATE lease
 SET expires_at = :until
 WHERE cluster_id = :cluster_id
 """
+DELETE = "DELETE FROM lease WHERE cluster_id = :cluster_id"
+
+NEW_CLUSTER_GRACE_MS = 15_000
+"""For this long a new cluster counts as led although nobody has acquired its lease yet."""
 
 
-HELD_MS = 15_000
-"""How long a lease lasts that is not renewed."""
-
-
-class Grant(Struct, frozen=True):
+class LeaseRecord(Struct, frozen=True):
     holder: str
     epoch: int
     expires_at: int
 
 
-def find(transaction: Transaction, cluster_id: str) -> Grant | None:
-    row = transaction.one(FIND, {"cluster_id": cluster_id})
-    return Grant(*row) if row else None
+class ClusterLease(Struct, frozen=True):
+    """When the lease of a cluster expires; a new cluster counts as leased for a grace period."""
+
+    cluster_id: str
+    name: str
+    simulated: bool
+    expires_at: int
 
 
-def epoch(transaction: Transaction, cluster_id: str) -> int:
-    grant = find(transaction, cluster_id)
-    return grant.epoch if grant else 0
+def of_clusters(transaction: Transaction) -> list[ClusterLease]:
+    """The leases of all clusters, by cluster name."""
+    rows = transaction.fetch_all(LEASES_OF_CLUSTERS, {"held_ms": NEW_CLUSTER_GRACE_MS})
+    return [ClusterLease(row[0], row[1], decode_capabilities(row[2]).simulated, row[3]) for row in rows]
 
 
-def take(transaction: Transaction, cluster_id: str, holder: str, until: int, *, takeover: bool) -> Grant:
-    """Take the lease if it is free or was one's own; gives whoever holds it then. With `takeover` it is taken from
-    a holder that has let it run out."""
-    grant = find(transaction, cluster_id)
-    if grant is not None and grant.holder != holder and not (takeover and grant.expires_at <= until - HELD_MS):
-        return grant
-    transaction.run(TAKE, {"cluster_id": cluster_id, "holder": holder, "until": until})
-    return find(transaction, cluster_id) or Grant(holder, 1, until)
+def find(transaction: Transaction, cluster_id: str) -> LeaseRecord | None:
+    row = transaction.fetch_one(FIND, {"cluster_id": cluster_id})
+    return LeaseRecord(*row) if row else None
 
 
-def extend(transaction: Transaction, cluster_id: str, until: int) -> None:
-    transaction.run(EXTEND, {"cluster_id": cluster_id, "until": until})
+def current_epoch(transaction: Transaction, cluster_id: str) -> int:
+    lease = find(transaction, cluster_id)
+    return lease.epoch if lease else 0
+
+
+def acquire(
+    transaction: Transaction, cluster_id: str, holder: str, now: int, duration_ms: int, *, takeover: bool
+) -> LeaseRecord:
+    """Acquire a lease that is free or already the holder's; returns the resulting lease, whoever holds it.
+
+    With `takeover`, an expired lease of another holder is acquired too.
+    """
+    lease = find(transaction, cluster_id)
+    if lease is not None and lease.holder != holder and not (takeover and lease.expires_at <= now):
+        return lease
+    until = now + duration_ms
+    transaction.execute(ACQUIRE, {"cluster_id": cluster_id, "holder": holder, "until": until})
+    return find(transaction, cluster_id) or LeaseRecord(holder, 1, until)
+
+
+def renew(transaction: Transaction, cluster_id: str, until: int) -> None:
+    transaction.execute(RENEW, {"cluster_id": cluster_id, "until": until})
+
+
+def delete(transaction: Transaction, cluster_id: str) -> None:
+    transaction.execute(DELETE, {"cluster_id": cluster_id})

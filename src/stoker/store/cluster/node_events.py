@@ -1,53 +1,56 @@
-"""Which nodes have something wrong with them, and telling webhooks when that changes."""
+"""Webhook events of nodes that become faulty or recover."""
 
 from collections.abc import Callable, Collection, Iterator
 
-from stoker.domain.node import Node
-from stoker.domain.webhooks import EventType, NodeNews, Told, node_event
-from stoker.store import clusters, gpu_spans, nodes, outbox, webhooks
-from stoker.store.base import Transaction
+from stoker.domain.cluster.node import Node
+from stoker.domain.webhooks.model import NodeEventData, WebhookEvent, WebhookEventType, build_node_event
+from stoker.store.cluster import clusters, gpu_availability, nodes
+from stoker.store.db.base import Transaction
+from stoker.store.webhooks import outbox, subscriptions
 
-WELL = "Everything about the node is well again."
+RECOVERED_MESSAGE = "The node and all its GPUs are healthy again."
 
 
-def telling(
-    transaction: Transaction, cluster_id: str, names: Collection[str], at: int, write: Callable[[], None]
+def write_with_events(
+    transaction: Transaction, cluster_id: str, names: Collection[str], at: int, write: Callable[[], object]
 ) -> None:
-    """Write something about these nodes, and what it means to those who listen, if anybody does."""
+    """Run `write`, which changes these nodes, and enqueue an event for every node that became faulty or recovered."""
     hooks = [
         hook
-        for hook in webhooks.enabled(transaction)
-        if hook.wants(EventType.NODE_FAULTY, None) or hook.wants(EventType.NODE_RECOVERED, None)
+        for hook in subscriptions.enabled_for(transaction)
+        if hook.subscribes_to(WebhookEventType.NODE_FAULTY, None)
+        or hook.subscribes_to(WebhookEventType.NODE_RECOVERED, None)
     ]
     if not hooks:
         write()
         return
-    before = faults(transaction, cluster_id, names)
+    before = current_faults(transaction, cluster_id, names)
     write()
-    after = faults(transaction, cluster_id, names)
-    outbox.tell(transaction, hooks, _changes(transaction, cluster_id, before, after, at))
+    after = current_faults(transaction, cluster_id, names)
+    outbox.enqueue(transaction, hooks, _fault_events(transaction, cluster_id, before, after, at))
 
 
-def faults(transaction: Transaction, cluster_id: str, names: Collection[str]) -> dict[str, str]:
-    """What is wrong with each of these nodes: nothing, if that is empty."""
-    said = gpu_spans.reported_of(transaction, cluster_id, names)
-    known = nodes.named(transaction, cluster_id, names)
-    return {name: (_fault(known[name]) if name in known else "") or said.get(name, "") for name in names}
+def current_faults(transaction: Transaction, cluster_id: str, names: Collection[str]) -> dict[str, str]:
+    """The fault of each node; empty for a healthy node."""
+    known = nodes.by_name(transaction, cluster_id, names)
+    return {name: _fault_of(known[name]) if name in known else "" for name in names}
 
 
-def _changes(
+def _fault_events(
     transaction: Transaction, cluster_id: str, before: dict[str, str], after: dict[str, str], at: int
-) -> Iterator[Told]:
+) -> Iterator[WebhookEvent]:
     cluster = clusters.find(transaction, cluster_id)
     for name, fault in after.items():
         if bool(fault) == bool(before[name]):
             continue
-        kind = EventType.NODE_FAULTY if fault else EventType.NODE_RECOVERED
-        yield node_event(kind, cluster_id, NodeNews(name, cluster.name if cluster else "", fault or WELL), at)
+        kind = WebhookEventType.NODE_FAULTY if fault else WebhookEventType.NODE_RECOVERED
+        yield build_node_event(
+            kind, cluster_id, NodeEventData(name, cluster.name if cluster else "", fault or RECOVERED_MESSAGE), at
+        )
 
 
-def _fault(node: Node) -> str:
-    """The node's own fault before that of one of its GPUs."""
+def _fault_of(node: Node) -> str:
+    """The fault of the node or, if it has none, of its first faulty GPU."""
     if node.fault or not node.ready:
-        return node.fault or gpu_spans.NOT_READY
-    return next((f"GPU {each.index}: {each.fault}" for each in node.devices if each.fault), "")
+        return node.fault or gpu_availability.NODE_NOT_READY_MESSAGE
+    return next((f"GPU {device.index}: {device.fault}" for device in node.devices if device.fault), "")

@@ -1,71 +1,91 @@
-"""Everything of a cluster that has not ended: all of it in one view, or only what has moved since the last one."""
+"""The cluster state that the scheduler and the reconciler read: as a whole, or as a delta since the last read."""
 
 from collections.abc import Collection, Iterable
 
 from msgspec import Struct
 
-from stoker.domain.identity import Workspace
-from stoker.domain.placement import Moved, UnderWay
-from stoker.domain.workload import Phase, Pod, Workload
-from stoker.store import nodes, pods, workloads, workspaces
-from stoker.store.base import Row, Transaction
-from stoker.store.nodes import NOTHING_KNOWN, Known
+from stoker.domain.access.identity import Workspace
+from stoker.domain.workload.model import Workload
+from stoker.domain.workload.phase import Phase
+from stoker.domain.workload.placement import ClusterDelta, ClusterState
+from stoker.domain.workload.pod import Pod
+from stoker.store.cluster import nodes
+from stoker.store.cluster.nodes import EMPTY_NODE_CACHE, NodeCache
+from stoker.store.db.base import Row, Transaction
+from stoker.store.identity import workspaces
+from stoker.store.workloads import events, pods, rows
 
 
-class Stand(Struct, frozen=True):
-    """How nodes and workspaces stood when they were last read."""
+class StateVersion(Struct, frozen=True):
+    """The versions of nodes and workspaces at the last read."""
 
-    nodes: Known = NOTHING_KNOWN
-    workspaces: Row = ()
-
-
-NEVER_READ = Stand()
+    node_cache: NodeCache = EMPTY_NODE_CACHE
+    workspaces_version: Row = ()
 
 
-def read_cluster(transaction: Transaction, cluster_id: str) -> UnderWay:
-    return read_all(transaction, cluster_id)[0]
+UNREAD = StateVersion()
 
 
-def read_all(transaction: Transaction, cluster_id: str, stand: Stand = NEVER_READ) -> tuple[UnderWay, Stand]:
-    """The whole of it, and how it stands."""
-    active = {workload.uid: workload for workload in workloads.active(transaction, cluster_id)}
-    held: dict[str, list[Pod]] = {}
-    for pod in pods.held(transaction, cluster_id):
-        held.setdefault(pod.workload_uid, []).append(pod)
-    known = nodes.known(transaction, cluster_id, stand.nodes)
-    cluster = UnderWay(
+def read_state(transaction: Transaction, cluster_id: str) -> ClusterState:
+    return read_state_with_version(transaction, cluster_id)[0]
+
+
+def state_version(transaction: Transaction, cluster_id: str) -> Row:
+    """A value, cheap to read, that changes whenever the scheduler's plan of the cluster may change."""
+    return (
+        *events.log_version(transaction),
+        nodes.node_version(transaction, cluster_id),
+        *workspaces.workspaces_version(transaction, cluster_id),
+        *pods.unreleased_version(transaction, cluster_id),
+    )
+
+
+def read_state_with_version(
+    transaction: Transaction, cluster_id: str, version: StateVersion = UNREAD
+) -> tuple[ClusterState, StateVersion]:
+    """The whole state and its version; nodes unchanged since `version` are not decoded again."""
+    active = {workload.uid: workload for workload in rows.unfinished_of_cluster(transaction, cluster_id)}
+    pods_by_workload: dict[str, list[Pod]] = {}
+    for pod in pods.unreleased(transaction, cluster_id):
+        pods_by_workload.setdefault(pod.workload_uid, []).append(pod)
+    node_cache = nodes.refresh_cache(transaction, cluster_id, version.node_cache)
+    cluster = ClusterState(
         active,
-        held,
-        known.nodes,
+        pods_by_workload,
+        node_cache.nodes,
         tuple(workspaces.of_cluster(transaction, cluster_id)),
-        _dependencies(transaction, active.values()),
+        _dependency_phases(transaction, active.values()),
     )
-    return cluster, Stand(known, workspaces.stand(transaction, cluster_id))
+    return cluster, StateVersion(node_cache, workspaces.workspaces_version(transaction, cluster_id))
 
 
-def read_moved(
-    transaction: Transaction, cluster_id: str, uids: Collection[str], awaited: Collection[str], stand: Stand
-) -> tuple[Moved, Stand]:
-    """These workloads as they are now, what is `awaited` by others, and nodes and workspaces if they changed."""
-    live = {each.uid: each for each in workloads.live(transaction, uids) if each.cluster_id == cluster_id}
-    states = _dependencies(transaction, live.values())
-    states |= {ref: workloads.phase_of(transaction, ref) for ref in awaited if ref not in states}
-    known = nodes.known(transaction, cluster_id, stand.nodes)
-    spaces = workspaces.stand(transaction, cluster_id)
-    found: tuple[Workspace, ...] | None = None
-    if spaces != stand.workspaces:
-        found = tuple(workspaces.of_cluster(transaction, cluster_id))
-    moved = Moved(
-        uids=frozenset(uids),
-        workloads=live,
-        pods=pods.held_of(transaction, cluster_id, uids),
-        dependencies=states,
-        nodes=known.nodes if known is not stand.nodes else None,
-        workspaces=found,
+def read_delta(
+    transaction: Transaction, cluster_id: str, uids: Collection[str], awaited: Collection[str], version: StateVersion
+) -> tuple[ClusterDelta, StateVersion]:
+    """The current state of workloads and of `awaited` dependencies, and nodes and workspaces if they changed."""
+    active = {
+        workload.uid: workload
+        for workload in rows.unfinished_by_uid(transaction, uids)
+        if workload.cluster_id == cluster_id
+    }
+    dependencies = _dependency_phases(transaction, active.values())
+    dependencies |= {ref: rows.phase_of(transaction, ref) for ref in awaited if ref not in dependencies}
+    node_cache = nodes.refresh_cache(transaction, cluster_id, version.node_cache)
+    workspaces_version = workspaces.workspaces_version(transaction, cluster_id)
+    changed_workspaces: tuple[Workspace, ...] | None = None
+    if workspaces_version != version.workspaces_version:
+        changed_workspaces = tuple(workspaces.of_cluster(transaction, cluster_id))
+    delta = ClusterDelta(
+        changed_uids=frozenset(uids),
+        workloads=active,
+        pods=pods.unreleased_of_workloads(transaction, cluster_id, uids),
+        dependencies=dependencies,
+        nodes=node_cache.nodes if node_cache is not version.node_cache else None,
+        workspaces=changed_workspaces,
     )
-    return moved, Stand(known, spaces)
+    return delta, StateVersion(node_cache, workspaces_version)
 
 
-def _dependencies(transaction: Transaction, found: Iterable[Workload]) -> dict[str, tuple[str, Phase]]:
-    refs = {ref for workload in found if workload.phase.queued for ref in workload.spec.dependencies}
-    return {ref: workloads.phase_of(transaction, ref) for ref in refs}
+def _dependency_phases(transaction: Transaction, workloads: Iterable[Workload]) -> dict[str, tuple[str, Phase]]:
+    refs = {ref for workload in workloads if workload.phase.is_pending for ref in workload.spec.dependencies}
+    return {ref: rows.phase_of(transaction, ref) for ref in refs}

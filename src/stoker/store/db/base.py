@@ -1,7 +1,7 @@
-"""The one interface to the database.
+"""The database interface: `Store` and `Transaction`.
 
-A write is a function over a transaction. It holds nothing but SQL, because it shares its commit with
-others on SQLite and may be run again on PostgreSQL. When `write` returns, the change is on disk.
+A write is a function over a transaction. It must have no side effects besides SQL, because SQLite commits it
+together with other writes and PostgreSQL may run it again. When `write` returns, the change is durable.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -18,77 +18,77 @@ NO_PARAMS: Params = {}
 class Transaction(Protocol):
     """Statements with `:name` parameters, inside one transaction."""
 
-    lane: int
-    """Which connection this is, of those that write at the same time."""
+    shard: int
+    """Identifies the connection among those that write concurrently."""
 
-    def all(self, sql: str, params: Params = NO_PARAMS) -> list[Row]:
-        """Every row."""
+    def fetch_all(self, sql: str, params: Params = NO_PARAMS) -> list[Row]:
+        """All rows of a query."""
         ...
 
-    def one(self, sql: str, params: Params = NO_PARAMS) -> Row | None:
-        """The first row, or None."""
+    def fetch_one(self, sql: str, params: Params = NO_PARAMS) -> Row | None:
+        """The first row of a query, or None."""
         ...
 
-    def run(self, sql: str, params: Params = NO_PARAMS) -> int:
-        """How many rows the statement changed."""
+    def execute(self, sql: str, params: Params = NO_PARAMS) -> int:
+        """Execute a statement; returns the number of affected rows."""
         ...
 
-    def many(self, sql: str, rows: Sequence[Params]) -> int:
-        """The same statement for each of the rows; how many rows were changed in all."""
+    def execute_many(self, sql: str, rows: Sequence[Params]) -> int:
+        """Execute a statement once per parameter row; returns the total number of affected rows."""
         ...
 
 
-Change = Callable[[Transaction], T]
+TransactionFn = Callable[[Transaction], T]
 
 
 class Store(Protocol):
     @property
     def name(self) -> str:
-        """What the database is, as a user would say it."""
+        """Display name of the database, with its address."""
         ...
 
-    async def write(self, change: Change[T]) -> T:
-        """Run the change in a transaction of its own; returns once it is durable."""
+    async def write(self, change: TransactionFn[T]) -> T:
+        """Run a change in a transaction of its own; returns after the commit is durable."""
         ...
 
-    async def poke(self, change: Change[T]) -> T:
-        """The same for a change of a few rows, without leaving the caller's thread where possible."""
+    async def write_inline(self, change: TransactionFn[T]) -> T:
+        """Like `write`, for a change of a few rows; runs on the caller's thread where possible."""
         ...
 
-    async def read(self, query: Change[T]) -> T:
-        """Run a query of any length over one consistent view."""
+    async def read(self, query: TransactionFn[T]) -> T:
+        """Run a query of any duration on one consistent snapshot."""
         ...
 
-    async def peek(self, query: Change[T]) -> T:
-        """Run a query that is a few indexed look-ups, without leaving the caller's thread where possible."""
+    async def read_inline(self, query: TransactionFn[T]) -> T:
+        """Run a query of a few indexed lookups; runs on the caller's thread where possible."""
         ...
 
-    def check_room(self) -> None:
-        """Refuse to take on more while there is little room for it. Whatever ends or removes something is written
-        all the same."""
+    def check_disk_space(self) -> None:
+        """Raise an error if the disk is nearly full. Call it before writes that add data, not before writes that
+        stop or delete something."""
         ...
 
     async def close(self) -> None: ...
 
 
-FEW = 64
-"""So many pods are a change of a few rows."""
+INLINE_MAX_PODS = 64
+"""Reads and writes of at most this many pods run inline."""
 
 
-def writing(store: Store, pods: int) -> Callable[[Change[T]], Awaitable[T]]:
-    """How a change of so many pods is written."""
-    return store.poke if pods <= FEW else store.write
+def writer_for(store: Store, pods: int) -> Callable[[TransactionFn[T]], Awaitable[T]]:
+    """The write method for a change of this many pods."""
+    return store.write_inline if pods <= INLINE_MAX_PODS else store.write
 
 
-def reading(store: Store, pods: int) -> Callable[[Change[T]], Awaitable[T]]:
-    """How so many pods are looked up."""
-    return store.peek if pods <= FEW else store.read
+def reader_for(store: Store, pods: int) -> Callable[[TransactionFn[T]], Awaitable[T]]:
+    """The read method for a lookup of this many pods."""
+    return store.read_inline if pods <= INLINE_MAX_PODS else store.read
 
 
-def has_room(store: Store) -> bool:
-    """Whether more may be taken on; if not, a disk that runs full is left to what matters more."""
+def has_disk_space(store: Store) -> bool:
+    """Whether the disk has space for data that Stoker can do without, such as logs and samples."""
     try:
-        store.check_room()
+        store.check_disk_space()
     except StokerError:
         return False
     return True

@@ -1,12 +1,12 @@
-"""Says that something new is in the store. It tells when to look, never what there is."""
+"""Wakes listeners in this process after a write. A notification carries no data: listeners query the store."""
 
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Signal:
-    """Any number of listeners in this process; each hears at least once after every `notify`."""
+class ChangeNotifier:
+    """Every listener wakes at least once after each `notify`."""
 
     def __init__(self) -> None:
         self._listeners: set[asyncio.Event] = set()
@@ -16,21 +16,21 @@ class Signal:
             listener.set()
 
     @contextmanager
-    def listening(self) -> Iterator["Listener"]:
+    def listen(self) -> Iterator["ChangeListener"]:
         event = asyncio.Event()
         self._listeners.add(event)
         try:
-            yield Listener(event)
+            yield ChangeListener(event)
         finally:
             self._listeners.discard(event)
 
 
-class Listener:
+class ChangeListener:
     def __init__(self, event: asyncio.Event) -> None:
         self._event = event
 
     async def wait(self, seconds: float) -> None:
-        """Until there is something new, or for so long: another process may have written it."""
+        """Wait for a notification, at most `seconds`: writes of other processes send none."""
         try:
             async with asyncio.timeout(seconds):
                 await self._event.wait()

@@ -1,11 +1,11 @@
-"""Departments: the level above workspaces."""
+"""Departments. Every workspace belongs to one."""
 
 from msgspec import structs
 
-from stoker.domain.identity import Department
-from stoker.domain.listing import Listing, Window
-from stoker.store.base import Row, Transaction
-from stoker.store.listing import page, substring, where
+from stoker.domain.access.identity import Department
+from stoker.domain.queries.pages import PageRequest, PageResult
+from stoker.store.db.base import Row, Transaction
+from stoker.store.sql.pagination import fetch_page, like_substring, where_clause
 
 SELECT = "SELECT id, name, description, created_at, updated_at, version"
 BY_NAME = f"{SELECT} FROM department WHERE name = :name"
@@ -13,7 +13,7 @@ ADD = """
 INSERT INTO department (id, name, description, created_at, updated_at, version)
 VALUES (:id, :name, :description, :created_at, :updated_at, :version)
 """
-REPLACE = """
+UPDATE = """
 UPDATE department
 SET description = :description, updated_at = :updated_at, version = version + 1
 WHERE id = :id
@@ -22,48 +22,47 @@ DELETE = """
 DELETE FROM department
 WHERE id = :id
 """
-WORKSPACES = """
+COUNT_WORKSPACES = """
 SELECT COUNT(*)
 FROM workspace
 WHERE department_id = :id
 """
 
 
-def build(row: Row) -> Department:
+def department_from_row(row: Row) -> Department:
     return Department(*row)
 
 
 def find(transaction: Transaction, name: str) -> Department | None:
-    row = transaction.one(BY_NAME, {"name": name})
-    return build(row) if row else None
+    row = transaction.fetch_one(BY_NAME, {"name": name})
+    return department_from_row(row) if row else None
 
 
-def browse(transaction: Transaction, text: str, window: Window) -> Listing[Department]:
-    return page(
+def list_departments(transaction: Transaction, text: str, page: PageRequest) -> PageResult[Department]:
+    return fetch_page(
         transaction,
-        build,
+        department_from_row,
         select=SELECT,
         source="FROM department",
-        condition=where("name LIKE :text ESCAPE '!'" if text else None),
+        condition=where_clause("name LIKE :text ESCAPE '!'" if text else None),
         order="name",
-        params={"text": substring(text)},
-        window=window,
+        params={"text": like_substring(text)},
+        page=page,
     )
 
 
 def add(transaction: Transaction, department: Department) -> None:
-    transaction.run(ADD, structs.asdict(department))
+    transaction.execute(ADD, structs.asdict(department))
 
 
-def replace(transaction: Transaction, department: Department) -> None:
-    transaction.run(REPLACE, structs.asdict(department))
+def update(transaction: Transaction, department: Department) -> None:
+    transaction.execute(UPDATE, structs.asdict(department))
 
 
 def delete(transaction: Transaction, department_id: int) -> None:
-    transaction.run(DELETE, {"id": department_id})
+    transaction.execute(DELETE, {"id": department_id})
 
 
-def workspaces(transaction: Transaction, department_id: int) -> int:
-    """How many workspaces belong to it."""
-    row = transaction.one(WORKSPACES, {"id": department_id})
+def count_workspaces(transaction: Transaction, department_id: int) -> int:
+    row = transaction.fetch_one(COUNT_WORKSPACES, {"id": department_id})
     return row[0] if row else 0

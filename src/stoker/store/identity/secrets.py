@@ -1,6 +1,6 @@
-"""Keys of the installation itself, shared by every server on the same database."""
+"""Secrets of the installation, shared by every server on the same database."""
 
-from stoker.store.base import Transaction
+from stoker.store.db.base import Transaction
 
 FIND = """
 SELECT value
@@ -13,10 +13,10 @@ VALUES (:name, :value, :created_at)
 """
 
 
-def find_or_add(transaction: Transaction, name: str, candidate: str, at: int) -> str:
-    """The secret of this name; the candidate becomes it when there is none."""
-    row = transaction.one(FIND, {"name": name})
+def get_or_add(transaction: Transaction, name: str, candidate: str, at: int) -> str:
+    """The secret of this name; the candidate is stored if there is none."""
+    row = transaction.fetch_one(FIND, {"name": name})
     if row is not None:
         return row[0]
-    transaction.run(ADD, {"name": name, "value": candidate, "created_at": at})
+    transaction.execute(ADD, {"name": name, "value": candidate, "created_at": at})
     return candidate

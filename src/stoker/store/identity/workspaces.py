@@ -1,12 +1,13 @@
-"""Workspaces and who belongs to them."""
+"""Workspaces and their members. Quota changes are also written to the quota history."""
 
 from msgspec import structs
 
-from stoker.domain.identity import MemberRole, Membership, QueuePolicy, Quota, Workspace
-from stoker.domain.idleness import IdleAction, IdlePolicy
-from stoker.domain.listing import Listing, Window, WorkspaceQuery
-from stoker.store.base import Row, Transaction
-from stoker.store.listing import page, substring, where
+from stoker.domain.access.identity import MemberRole, Membership, QueuePolicy, Quota, Workspace
+from stoker.domain.queries.pages import PageRequest, PageResult, WorkspaceQuery
+from stoker.domain.workload.idle import IdleAction, IdlePolicy
+from stoker.store.db.base import Row, Transaction
+from stoker.store.sql.pagination import fetch_page, like_substring, where_clause
+from stoker.store.usage import value_history
 
 SELECT = """
 SELECT workspace.id, workspace.name, workspace.description, workspace.department_id, department.name,
@@ -23,12 +24,12 @@ JOIN cluster ON cluster.id = workspace.cluster_id
 BY_NAME = f"{SELECT} {SOURCE} WHERE workspace.name = :name"
 BY_ID = f"{SELECT} {SOURCE} WHERE workspace.id = :id"
 OF_CLUSTER = f"{SELECT} {SOURCE} WHERE workspace.cluster_id = :cluster_id ORDER BY workspace.id"
-WATCHED = f"""
+WITH_IDLE_POLICY = f"""
 {SELECT} {SOURCE}
 WHERE workspace.cluster_id = :cluster_id
   AND workspace.idle_action <> 'off'
 """
-STAND = """
+WORKSPACES_VERSION = """
 SELECT COUNT(*), CAST(COALESCE(SUM(version), 0) AS BIGINT), COALESCE(MAX(id), 0)
 FROM workspace
 WHERE cluster_id = :cluster_id
@@ -47,7 +48,7 @@ VALUES (:id, :name, :description, :department_id, :cluster_id, :namespace, :gpu_
         :memory_bytes, :queue_policy, :preemption, :created_at, :updated_at, :version,
         :idle_action, :idle_threshold, :idle_window_seconds, :idle_grace_seconds, :guaranteed_seconds)
 """
-REPLACE = """
+UPDATE = """
 UPDATE workspace
 SET description = :description, department_id = :department_id, gpu_milli = :gpu_milli, cpu_milli = :cpu_milli,
     memory_bytes = :memory_bytes, queue_policy = :queue_policy, preemption = :preemption,
@@ -60,22 +61,30 @@ DELETE = """
 DELETE FROM workspace
 WHERE id = :id
 """
-SELECT_MEMBER = "SELECT member.workspace_id, member.user_id, account.name, member.role, member.created_at"
-MEMBER_SOURCE = "FROM member JOIN account ON account.id = member.user_id"
+SELECT_MEMBER = """
+SELECT workspace_member.workspace_id, workspace_member.user_id, user_account.name, workspace_member.role,
+    workspace_member.created_at
+"""
+MEMBER_SOURCE = "FROM workspace_member JOIN user_account ON user_account.id = workspace_member.user_id"
 SET_MEMBER = """
-INSERT INTO member (workspace_id, user_id, role, created_at)
+INSERT INTO workspace_member (workspace_id, user_id, role, created_at)
 VALUES (:workspace_id, :user_id, :role, :created_at)
 ON CONFLICT (workspace_id, user_id) DO UPDATE SET role = excluded.role
 """
 REMOVE_MEMBER = """
-DELETE FROM member
+DELETE FROM workspace_member
 WHERE workspace_id = :workspace_id
   AND user_id = :user_id
 """
-ONE_MEMBER = f"{SELECT_MEMBER} {MEMBER_SOURCE} WHERE member.workspace_id = :workspace_id AND member.user_id = :user_id"
+MEMBER_BY_USER = f"""
+{SELECT_MEMBER}
+{MEMBER_SOURCE}
+WHERE workspace_member.workspace_id = :workspace_id
+  AND workspace_member.user_id = :user_id
+"""
 
 
-def build(row: Row) -> Workspace:
+def workspace_from_row(row: Row) -> Workspace:
     return Workspace(
         id=row[0],
         name=row[1],
@@ -97,102 +106,116 @@ def build(row: Row) -> Workspace:
 
 
 def find(transaction: Transaction, name: str) -> Workspace | None:
-    row = transaction.one(BY_NAME, {"name": name})
-    return build(row) if row else None
+    row = transaction.fetch_one(BY_NAME, {"name": name})
+    return workspace_from_row(row) if row else None
 
 
 def get(transaction: Transaction, workspace_id: int) -> Workspace | None:
-    row = transaction.one(BY_ID, {"id": workspace_id})
-    return build(row) if row else None
+    row = transaction.fetch_one(BY_ID, {"id": workspace_id})
+    return workspace_from_row(row) if row else None
 
 
 def of_cluster(transaction: Transaction, cluster_id: str) -> list[Workspace]:
-    return [build(row) for row in transaction.all(OF_CLUSTER, {"cluster_id": cluster_id})]
+    return [workspace_from_row(row) for row in transaction.fetch_all(OF_CLUSTER, {"cluster_id": cluster_id})]
 
 
-def watched(transaction: Transaction, cluster_id: str) -> list[Workspace]:
-    """Those of a cluster that do something about idle GPUs."""
-    return [build(row) for row in transaction.all(WATCHED, {"cluster_id": cluster_id})]
+def with_idle_policy(transaction: Transaction, cluster_id: str) -> list[Workspace]:
+    """The workspaces of a cluster with an idle policy other than off."""
+    return [workspace_from_row(row) for row in transaction.fetch_all(WITH_IDLE_POLICY, {"cluster_id": cluster_id})]
 
 
-def stand(transaction: Transaction, cluster_id: str) -> Row:
-    """Something that is different whenever a workspace of the cluster came, went or changed."""
-    return transaction.one(STAND, {"cluster_id": cluster_id}) or ()
+def workspaces_version(transaction: Transaction, cluster_id: str) -> Row:
+    """A value that changes whenever a workspace of the cluster is added, changed or deleted."""
+    return transaction.fetch_one(WORKSPACES_VERSION, {"cluster_id": cluster_id}) or ()
 
 
-def namespace_holder(transaction: Transaction, cluster_id: str, namespace: str) -> str | None:
-    """The workspace that has this namespace of this cluster."""
-    row = transaction.one(BY_NAMESPACE, {"cluster_id": cluster_id, "namespace": namespace})
+def find_namespace_owner(transaction: Transaction, cluster_id: str, namespace: str) -> str | None:
+    """The name of the workspace that uses this namespace of the cluster."""
+    row = transaction.fetch_one(BY_NAMESPACE, {"cluster_id": cluster_id, "namespace": namespace})
     return row[0] if row else None
 
 
-def browse(transaction: Transaction, query: WorkspaceQuery, window: Window) -> Listing[Workspace]:
-    return page(
+def find_by_namespace(transaction: Transaction, cluster_id: str, namespace: str) -> Workspace | None:
+    """The workspace that uses this namespace of the cluster."""
+    name = find_namespace_owner(transaction, cluster_id, namespace)
+    return find(transaction, name) if name is not None else None
+
+
+def list_workspaces(transaction: Transaction, query: WorkspaceQuery, page: PageRequest) -> PageResult[Workspace]:
+    return fetch_page(
         transaction,
-        build,
+        workspace_from_row,
         select=SELECT,
         source=SOURCE,
-        condition=where(
+        condition=where_clause(
             "workspace.name LIKE :text ESCAPE '!'" if query.text else None,
             "department.name = :department" if query.department else None,
             "(cluster.name = :cluster OR cluster.id = :cluster)" if query.cluster else None,
-            "workspace.id IN (SELECT workspace_id FROM member WHERE user_id = :user_id)"
+            "workspace.id IN (SELECT workspace_id FROM workspace_member WHERE user_id = :user_id)"
             if query.visible_to is not None
             else None,
         ),
         order="workspace.name",
         params={
-            "text": substring(query.text),
+            "text": like_substring(query.text),
             "department": query.department,
             "cluster": query.cluster,
             "user_id": query.visible_to,
         },
-        window=window,
+        page=page,
     )
 
 
 def add(transaction: Transaction, workspace: Workspace) -> None:
-    transaction.run(ADD, _params(workspace))
+    transaction.execute(ADD, _params(workspace))
 
 
-def replace(transaction: Transaction, workspace: Workspace) -> None:
-    transaction.run(REPLACE, _params(workspace))
+def update(transaction: Transaction, workspace: Workspace) -> None:
+    before = get(transaction, workspace.id)
+    if before is not None and before.quota.gpu_milli != workspace.quota.gpu_milli:
+        value_history.add_past_quota(transaction, before, workspace.updated_at)
+    transaction.execute(UPDATE, _params(workspace))
 
 
-def delete(transaction: Transaction, workspace_id: int) -> None:
-    transaction.run(DELETE, {"id": workspace_id})
+def delete(transaction: Transaction, workspace_id: int, at: int) -> None:
+    before = get(transaction, workspace_id)
+    if before is not None:
+        value_history.add_past_quota(transaction, before, at)
+    transaction.execute(DELETE, {"id": workspace_id})
 
 
-def members(
-    transaction: Transaction, workspace_id: int, role: MemberRole | None, window: Window
-) -> Listing[Membership]:
-    return page(
+def list_members(
+    transaction: Transaction, workspace_id: int, role: MemberRole | None, page: PageRequest
+) -> PageResult[Membership]:
+    return fetch_page(
         transaction,
-        _membership,
+        _membership_from_row,
         select=SELECT_MEMBER,
         source=MEMBER_SOURCE,
-        condition=where("member.workspace_id = :workspace_id", "member.role = :role" if role else None),
-        order="account.name",
+        condition=where_clause(
+            "workspace_member.workspace_id = :workspace_id", "workspace_member.role = :role" if role else None
+        ),
+        order="user_account.name",
         params={"workspace_id": workspace_id, "role": role},
-        window=window,
+        page=page,
     )
 
 
-def member(transaction: Transaction, workspace_id: int, user_id: str) -> Membership | None:
-    row = transaction.one(ONE_MEMBER, {"workspace_id": workspace_id, "user_id": user_id})
-    return _membership(row) if row else None
+def find_member(transaction: Transaction, workspace_id: int, user_id: str) -> Membership | None:
+    row = transaction.fetch_one(MEMBER_BY_USER, {"workspace_id": workspace_id, "user_id": user_id})
+    return _membership_from_row(row) if row else None
 
 
 def set_member(transaction: Transaction, workspace_id: int, user_id: str, role: MemberRole, at: int) -> None:
     params = {"workspace_id": workspace_id, "user_id": user_id, "role": role, "created_at": at}
-    transaction.run(SET_MEMBER, params)
+    transaction.execute(SET_MEMBER, params)
 
 
 def remove_member(transaction: Transaction, workspace_id: int, user_id: str) -> bool:
-    return transaction.run(REMOVE_MEMBER, {"workspace_id": workspace_id, "user_id": user_id}) > 0
+    return transaction.execute(REMOVE_MEMBER, {"workspace_id": workspace_id, "user_id": user_id}) > 0
 
 
-def _membership(row: Row) -> Membership:
+def _membership_from_row(row: Row) -> Membership:
     return Membership(row[0], row[1], row[2], MemberRole(row[3]), row[4])
 
 

@@ -1,31 +1,31 @@
-"""Pages of rows: how filters become clauses, and what a page is."""
+"""WHERE clauses, LIKE patterns and pages of rows."""
 
 from collections.abc import Callable
 from typing import TypeVar
 
-from stoker.domain.listing import Listing, Window
-from stoker.store.base import Params, Row, Transaction
+from stoker.domain.queries.pages import PageRequest, PageResult
+from stoker.store.db.base import Params, Row, Transaction
 
 T = TypeVar("T")
 
 
-def where(*clauses: str | None) -> str:
-    """The clauses that are given, joined; nothing when there are none."""
+def where_clause(*clauses: str | None) -> str:
+    """The clauses that are not None, joined by AND; empty if there are none."""
     given = [clause for clause in clauses if clause]
     return "WHERE " + "\n  AND ".join(given) if given else ""
 
 
-def substring(text: str) -> str:
-    """The LIKE pattern (with ESCAPE '!') of a case-folded substring, in which % and _ are ordinary."""
-    return f"%{escaped(text)}%"
+def like_substring(text: str) -> str:
+    """The LIKE pattern (with ESCAPE '!') that matches a case-folded substring literally."""
+    return f"%{escape_like(text)}%"
 
 
-def escaped(text: str) -> str:
-    """Case-folded text inside a LIKE pattern that says ESCAPE '!'."""
+def escape_like(text: str) -> str:
+    """Case-fold text and escape it for a LIKE pattern with ESCAPE '!'."""
     return text.casefold().replace("!", "!!").replace("%", "!%").replace("_", "!_")
 
 
-def page(
+def fetch_page(
     transaction: Transaction,
     build: Callable[[Row], T],
     *,
@@ -34,12 +34,12 @@ def page(
     condition: str,
     order: str,
     params: Params,
-    window: Window,
-) -> Listing[T]:
-    """One page in a stated order, with the total of the same condition."""
-    counted = transaction.one(f"SELECT COUNT(*) {source} {condition}", params)
-    rows = transaction.all(
+    page: PageRequest,
+) -> PageResult[T]:
+    """One page in the given order, with the total number of rows that match the condition."""
+    counted = transaction.fetch_one(f"SELECT COUNT(*) {source} {condition}", params)
+    rows = transaction.fetch_all(
         f"{select} {source} {condition} ORDER BY {order} LIMIT :limit OFFSET :offset",
-        {**params, "limit": window.limit, "offset": window.offset},
+        {**params, "limit": page.limit, "offset": page.offset},
     )
-    return Listing([build(row) for row in rows], counted[0] if counted else 0)
+    return PageResult([build(row) for row in rows], counted[0] if counted else 0)

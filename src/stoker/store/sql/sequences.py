@@ -1,42 +1,49 @@
-"""Small numbers that only grow: ids that people read, the same on both databases."""
+"""Named sequences: short ids that grow, and progress marks; the same on both databases."""
 
-from stoker.store.base import Transaction
+from stoker.store.db.base import Transaction
 
-NEXT = """
-INSERT INTO counter (name, value)
+ADVANCE = """
+INSERT INTO sequence (name, value)
 VALUES (:name, :count)
-ON CONFLICT (name) DO UPDATE SET value = counter.value + :count
+ON CONFLICT (name) DO UPDATE SET value = sequence.value + :count
 RETURNING value
 """
-VALUE = "SELECT value FROM counter WHERE name = :name"
-PUT = """
-INSERT INTO counter (name, value)
+CURRENT_VALUE = "SELECT value FROM sequence WHERE name = :name"
+SET_VALUE = """
+INSERT INTO sequence (name, value)
 VALUES (:name, :value)
 ON CONFLICT (name) DO UPDATE SET value = excluded.value
 """
+DELETE_RANGE = "DELETE FROM sequence WHERE name >= :first AND name < :last"
 
 
-def advance(transaction: Transaction, name: str) -> int:
-    """The next number of this counter, from 1."""
-    return advance_by(transaction, name, 1)[0]
+def next_value(transaction: Transaction, name: str) -> int:
+    """The next value of a sequence, starting at 1."""
+    return next_values(transaction, name, 1)[0]
 
 
-def advance_by(transaction: Transaction, name: str, count: int) -> range:
-    """The next numbers of this counter."""
+def next_values(transaction: Transaction, name: str, count: int) -> range:
+    """The next `count` values of a sequence."""
     if not count:
         return range(0)
-    row = transaction.one(NEXT, {"name": name, "count": count})
+    row = transaction.fetch_one(ADVANCE, {"name": name, "count": count})
     if row is None:
-        raise RuntimeError(f"counter {name} gave no value")
+        raise RuntimeError(f"sequence {name} returned no value")
     return range(row[0] - count + 1, row[0] + 1)
 
 
-def value(transaction: Transaction, name: str) -> int:
-    """Where this counter stands; 0 before it was ever used."""
-    row = transaction.one(VALUE, {"name": name})
+def current_value(transaction: Transaction, name: str) -> int:
+    """The last value of a sequence; 0 if it was never used."""
+    row = transaction.fetch_one(CURRENT_VALUE, {"name": name})
     return row[0] if row else 0
 
 
-def put(transaction: Transaction, name: str, number: int) -> None:
-    """Set a counter that is a mark: how far something has come."""
-    transaction.run(PUT, {"name": name, "value": number})
+def set_mark(transaction: Transaction, name: str, value: int) -> None:
+    """Set a sequence that records the progress of something."""
+    transaction.execute(SET_VALUE, {"name": name, "value": value})
+
+
+def delete_by_prefix(transaction: Transaction, prefix: str) -> None:
+    """Delete the sequences whose names start with a prefix."""
+    after = prefix[:-1] + chr(ord(prefix[-1]) + 1)
+    transaction.execute(DELETE_RANGE, {"first": prefix, "last": after})

@@ -1,8 +1,8 @@
-"""Readings as they are kept: a tick at a time in the open hour, and the hours that are over in segments.
+"""GPU samples: ticks in the current hour (the head), and blocks for past hours.
 
-A tick is cut into stripes of adjacent GPUs. A segment is an hour, or a part of one, of the GPUs of one roster, cut into
-chunks of adjacent GPUs. It is written in pieces and counts only once it is sealed; its ticks go in the same
-transaction. So every reading counts once, in a tick or in a sealed segment, whenever the writer is stopped.
+A tick is split into stripes of adjacent GPUs. A block holds an hour, or part of one, of the GPUs of one device index,
+split into chunks of adjacent GPUs. A block counts only once it is sealed; sealing deletes its ticks in the same
+transaction. So every sample counts exactly once, in a tick or in a sealed block, even after a crash.
 """
 
 import hashlib
@@ -11,18 +11,28 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct, structs
 
 from stoker.domain.clock import HOUR_MS
-from stoker.store import counters, usage
-from stoker.store.base import Transaction
+from stoker.domain.cluster.sample_age import MAX_SAMPLE_GAP_MS
+from stoker.store.db.base import Transaction
+from stoker.store.sql import sequences
+from stoker.store.usage import closed_hours
 
-ROSTER_OF = "SELECT id FROM roster WHERE cluster_id = :cluster_id AND sha256 = :sha256"
-ROSTER = "SELECT body FROM roster WHERE id = :id"
-ADD_ROSTER = """
-INSERT INTO roster (id, cluster_id, sha256, created_at, gpus, body)
+DEVICE_INDEX_ID = "SELECT id FROM device_index WHERE cluster_id = :cluster_id AND sha256 = :sha256"
+DEVICE_INDEX_BODY = "SELECT body FROM device_index WHERE id = :id"
+RECENT_DEVICE_INDEXES = """
+SELECT body
+FROM device_index
+WHERE cluster_id = :cluster_id
+ORDER BY id DESC
+LIMIT :limit
+"""
+DEVICE_INDEX_EXISTS = "SELECT 1 FROM device_index WHERE id = :id"
+ADD_DEVICE_INDEX = """
+INSERT INTO device_index (id, cluster_id, sha256, created_at, gpus, body)
 VALUES (:id, :cluster_id, :sha256, :at, :gpus, :body)
 """
 ADD_TICK = """
-INSERT INTO sample_tick (cluster_id, at, roster_id)
-VALUES (:cluster_id, :at, :roster_id)
+INSERT INTO sample_tick (cluster_id, at, device_index_id)
+VALUES (:cluster_id, :at, :device_index_id)
 ON CONFLICT (cluster_id, at) DO NOTHING
 """
 ADD_STRIPE = """
@@ -32,7 +42,7 @@ ON CONFLICT (cluster_id, first_gpu, at) DO UPDATE
 SET gpus = excluded.gpus, data = excluded.data
 """
 TICKS = """
-SELECT at, roster_id
+SELECT at, device_index_id
 FROM sample_tick
 WHERE cluster_id = :cluster_id
   AND at >= :from_at
@@ -49,10 +59,10 @@ WHERE cluster_id = :cluster_id
 ORDER BY at
 """
 NEWEST_TICK = "SELECT MAX(at) FROM sample_tick WHERE cluster_id = :cluster_id"
-NEWEST_HOUR = "SELECT MAX(hour_at) FROM sample_segment WHERE cluster_id = :cluster_id"
+NEWEST_BLOCK_HOUR = "SELECT MAX(hour_at) FROM sample_block WHERE cluster_id = :cluster_id"
 OLDEST_TICK = "SELECT MIN(at) FROM sample_tick WHERE cluster_id = :cluster_id"
-DROP_TICK = "DELETE FROM sample_tick WHERE cluster_id = :cluster_id AND at = :at"
-SWEEP = """
+DELETE_TICK = "DELETE FROM sample_tick WHERE cluster_id = :cluster_id AND at = :at"
+DELETE_STALE_STRIPES = """
 DELETE FROM sample_stripe
 WHERE (cluster_id, first_gpu, at) IN (
     SELECT cluster_id, first_gpu, at
@@ -62,20 +72,20 @@ WHERE (cluster_id, first_gpu, at) IN (
     LIMIT :limit
 )
 """
-ADD_SEGMENT = """
-INSERT INTO sample_segment (id, cluster_id, hour_at, roster_id, ticks, times, chunk_gpus, sealed_at)
-VALUES (:id, :cluster_id, :hour_at, :roster_id, :ticks, :times, :chunk_gpus, NULL)
+ADD_BLOCK = """
+INSERT INTO sample_block (id, cluster_id, hour_at, device_index_id, ticks, times, chunk_gpus, sealed_at)
+VALUES (:id, :cluster_id, :hour_at, :device_index_id, :ticks, :times, :chunk_gpus, NULL)
 """
 ADD_CHUNK = """
-INSERT INTO sample_chunk (segment_id, first_gpu, gpus, data)
-VALUES (:segment_id, :first_gpu, :gpus, :data)
+INSERT INTO sample_chunk (block_id, first_gpu, gpus, data)
+VALUES (:block_id, :first_gpu, :gpus, :data)
 """
-SEAL = "UPDATE sample_segment SET sealed_at = :at WHERE id = :id"
-UNSEALED = "SELECT id FROM sample_segment WHERE cluster_id = :cluster_id AND sealed_at IS NULL"
-DROP_SEGMENT = "DELETE FROM sample_segment WHERE id = :id"
-SEGMENTS = """
-SELECT id, hour_at, roster_id, ticks, times, chunk_gpus, sealed_at
-FROM sample_segment
+SEAL_BLOCK = "UPDATE sample_block SET sealed_at = :at WHERE id = :id"
+UNSEALED_BLOCKS = "SELECT id FROM sample_block WHERE cluster_id = :cluster_id AND sealed_at IS NULL"
+DELETE_BLOCK = "DELETE FROM sample_block WHERE id = :id"
+SEALED_BLOCKS = """
+SELECT id, hour_at, device_index_id, ticks, times, chunk_gpus, sealed_at
+FROM sample_block
 WHERE cluster_id = :cluster_id
   AND hour_at >= :from_hour
   AND hour_at < :to_hour
@@ -85,161 +95,181 @@ ORDER BY hour_at, id
 CHUNKS = """
 SELECT first_gpu, gpus, data
 FROM sample_chunk
-WHERE segment_id = :segment_id
+WHERE block_id = :block_id
   AND first_gpu >= :from_gpu
   AND first_gpu < :to_gpu
 ORDER BY first_gpu
 """
-ALL_OF_THEM = 1 << 62
+UNBOUNDED = 1 << 62
 
 
 class Tick(Struct, frozen=True):
     at: int
-    roster_id: int
+    device_index_id: int
 
 
-class Chunk(Struct, frozen=True):
-    """Some GPUs of a tick or of a segment, from the roster's `first_gpu` on."""
+class SampleChunk(Struct, frozen=True):
+    """Adjacent GPUs of a tick or of a block, starting at row `first_gpu` of the device index."""
 
     first_gpu: int
     gpus: int
     data: bytes
 
 
-class Packed(Struct, frozen=True):
-    """Ticks of one roster, ready to be kept: `times` are their moments, every chunk but the last has `chunk_gpus`."""
+class EncodedBlock(Struct, frozen=True):
+    """Ticks of one device index, ready to be stored; every chunk but the last has `chunk_gpus` GPUs."""
 
     ticks: int
     times: bytes
     chunk_gpus: int
-    chunks: Sequence[Chunk]
+    chunks: Sequence[SampleChunk]
 
 
-class Segment(Struct, frozen=True):
-    """What is kept of one roster in one hour. A segment sealed later than another was read holds late ticks."""
+class SampleBlock(Struct, frozen=True):
+    """Samples of one device index in one hour. Late ticks of an hour are in a further block, sealed later."""
 
     id: int
     hour_at: int
-    roster_id: int
+    device_index_id: int
     ticks: int
     times: bytes
     chunk_gpus: int
     sealed_at: int
 
 
-def roster_for(transaction: Transaction, cluster_id: str, body: bytes, gpus: int, at: int) -> int:
-    """The number of this list of GPUs, which is kept once however often the cluster comes back to it."""
+def get_or_add_device_index(transaction: Transaction, cluster_id: str, body: bytes, gpus: int, at: int) -> int:
+    """The id of this list of GPUs; equal lists of a cluster are stored once."""
     known = {"cluster_id": cluster_id, "sha256": hashlib.sha256(body).hexdigest()}
-    if row := transaction.one(ROSTER_OF, known):
+    if row := transaction.fetch_one(DEVICE_INDEX_ID, known):
         return row[0]
-    number = counters.advance(transaction, "roster")
-    transaction.run(ADD_ROSTER, {**known, "id": number, "at": at, "gpus": gpus, "body": body})
+    number = sequences.next_value(transaction, "device_index")
+    transaction.execute(ADD_DEVICE_INDEX, {**known, "id": number, "at": at, "gpus": gpus, "body": body})
     return number
 
 
-def roster(transaction: Transaction, roster_id: int) -> bytes:
-    row = transaction.one(ROSTER, {"id": roster_id})
+def read_device_index(transaction: Transaction, device_index_id: int) -> bytes:
+    row = transaction.fetch_one(DEVICE_INDEX_BODY, {"id": device_index_id})
     if row is None:
-        raise RuntimeError(f"roster {roster_id} is not there")
+        raise RuntimeError(f"device index {device_index_id} does not exist")
     return row[0]
 
 
-def add_tick(transaction: Transaction, cluster_id: str, at: int, roster_id: int, stripes: Iterable[Chunk]) -> None:
-    """Keep what all GPUs of a roster said at one moment; the first to say it wins."""
-    if transaction.run(ADD_TICK, {"cluster_id": cluster_id, "at": at, "roster_id": roster_id}):
-        usage.came_late(transaction, cluster_id, at, at + 1)
-        transaction.many(
+def recent_device_indexes(transaction: Transaction, cluster_id: str, limit: int) -> list[bytes]:
+    """The device indexes of a cluster that were added last, oldest first. One that is used again is not added again,
+    so the last of them need not be in use."""
+    rows = transaction.fetch_all(RECENT_DEVICE_INDEXES, {"cluster_id": cluster_id, "limit": limit})
+    return [row[0] for row in reversed(rows)]
+
+
+def has_device_index(transaction: Transaction, device_index_id: int) -> bool:
+    """Whether the device index exists; retention deletes it together with its last samples."""
+    return transaction.fetch_one(DEVICE_INDEX_EXISTS, {"id": device_index_id}) is not None
+
+
+def add_tick(
+    transaction: Transaction, cluster_id: str, at: int, device_index_id: int, stripes: Iterable[SampleChunk]
+) -> None:
+    """Store the samples of all GPUs of a device index at one time; the first write of a time wins."""
+    if transaction.execute(ADD_TICK, {"cluster_id": cluster_id, "at": at, "device_index_id": device_index_id}):
+        closed_hours.mark_due_again(transaction, cluster_id, at, at + MAX_SAMPLE_GAP_MS)
+        transaction.execute_many(
             ADD_STRIPE, [{"cluster_id": cluster_id, "at": at, **structs.asdict(stripe)} for stripe in stripes]
         )
 
 
-def ticks(transaction: Transaction, cluster_id: str, from_at: int, to_at: int) -> list[Tick]:
-    """Ticks that are in no segment yet, oldest first; `to_at` is not among them."""
+def list_ticks(transaction: Transaction, cluster_id: str, from_at: int, to_at: int) -> list[Tick]:
+    """The ticks in [from_at, to_at) that are in no block yet, oldest first."""
     params = {"cluster_id": cluster_id, "from_at": from_at, "to_at": to_at}
-    return [Tick(*row) for row in transaction.all(TICKS, params)]
+    return [Tick(*row) for row in transaction.fetch_all(TICKS, params)]
 
 
-def stripes(
+def read_stripes(
     transaction: Transaction, cluster_id: str, first_gpu: int, from_at: int, to_at: int
 ) -> list[tuple[int, bytes]]:
-    """What was kept of some GPUs, with its moments, oldest first. It counts where there is a tick."""
+    """Times and data of a stripe, oldest first. A stripe without a tick at its time does not count."""
     params = {"cluster_id": cluster_id, "first_gpu": first_gpu, "from_at": from_at, "to_at": to_at}
-    return [(row[0], row[1]) for row in transaction.all(STRIPES, params)]
+    return [(row[0], row[1]) for row in transaction.fetch_all(STRIPES, params)]
 
 
-def oldest_tick(transaction: Transaction, cluster_id: str) -> int | None:
-    row = transaction.one(OLDEST_TICK, {"cluster_id": cluster_id})
+def oldest_tick_at(transaction: Transaction, cluster_id: str) -> int | None:
+    row = transaction.fetch_one(OLDEST_TICK, {"cluster_id": cluster_id})
     return row[0] if row else None
 
 
-def newest(transaction: Transaction, cluster_id: str) -> int:
-    """A moment before which nothing is missing that was ever kept: the last tick, or the end of the last hour."""
-    tick = transaction.one(NEWEST_TICK, {"cluster_id": cluster_id})
-    hour = transaction.one(NEWEST_HOUR, {"cluster_id": cluster_id})
-    ended = hour[0] + HOUR_MS if hour and hour[0] is not None else 0
-    return max(ended, tick[0] if tick and tick[0] is not None else 0)
+def latest_sample_at(transaction: Transaction, cluster_id: str) -> int:
+    """The time of the last tick, or the end of the last block's hour if that is later."""
+    tick = transaction.fetch_one(NEWEST_TICK, {"cluster_id": cluster_id})
+    hour = transaction.fetch_one(NEWEST_BLOCK_HOUR, {"cluster_id": cluster_id})
+    block_end = hour[0] + HOUR_MS if hour and hour[0] is not None else 0
+    return max(block_end, tick[0] if tick and tick[0] is not None else 0)
 
 
-def drop_ticks(transaction: Transaction, cluster_id: str, ats: Iterable[int]) -> None:
-    """These count no more; `sweep` removes what they held."""
-    transaction.many(DROP_TICK, [{"cluster_id": cluster_id, "at": at} for at in ats])
+def delete_ticks(transaction: Transaction, cluster_id: str, ats: Iterable[int]) -> None:
+    """Delete ticks; `delete_stale_stripes` deletes their stripes later."""
+    transaction.execute_many(DELETE_TICK, [{"cluster_id": cluster_id, "at": at} for at in ats])
 
 
-def sweep(transaction: Transaction, cluster_id: str, limit: int = 500) -> int:
-    """Remove some of what was kept before the oldest tick; says how much went."""
-    oldest = oldest_tick(transaction, cluster_id)
-    before = ALL_OF_THEM if oldest is None else oldest
-    return transaction.run(SWEEP, {"cluster_id": cluster_id, "before": before, "limit": limit})
+def delete_stale_stripes(transaction: Transaction, cluster_id: str, limit: int = 500) -> int:
+    """Delete up to `limit` stripes from before the oldest tick; returns the number of deleted stripes."""
+    oldest = oldest_tick_at(transaction, cluster_id)
+    before = UNBOUNDED if oldest is None else oldest
+    return transaction.execute(DELETE_STALE_STRIPES, {"cluster_id": cluster_id, "before": before, "limit": limit})
 
 
-def add_chunks(transaction: Transaction, cluster_id: str, hour_at: int, roster_id: int, hour: Packed, at: int) -> None:
-    """A whole segment at once."""
-    usage.came_late(transaction, cluster_id, hour_at, hour_at + 1)
-    segment_id = begin_segment(transaction, cluster_id, hour_at, roster_id, hour)
-    add_to_segment(transaction, segment_id, hour.chunks)
-    seal_segment(transaction, segment_id, at)
+def add_block(
+    transaction: Transaction, cluster_id: str, hour_at: int, device_index_id: int, block: EncodedBlock, at: int
+) -> None:
+    """Write a complete block and seal it."""
+    closed_hours.mark_due_again(transaction, cluster_id, hour_at, hour_at + HOUR_MS + 1)
+    block_id = begin_block(transaction, cluster_id, hour_at, device_index_id, block)
+    add_chunks_to_block(transaction, block_id, block.chunks)
+    seal_block(transaction, block_id, at)
 
 
-def begin_segment(transaction: Transaction, cluster_id: str, hour_at: int, roster_id: int, hour: Packed) -> int:
-    """A segment that does not count yet; its chunks are still to come."""
-    number = counters.advance(transaction, "sample_segment")
-    transaction.run(
-        ADD_SEGMENT,
+def begin_block(
+    transaction: Transaction, cluster_id: str, hour_at: int, device_index_id: int, block: EncodedBlock
+) -> int:
+    """Insert an unsealed block, whose chunks follow; returns its id."""
+    number = sequences.next_value(transaction, "sample_block")
+    transaction.execute(
+        ADD_BLOCK,
         {
             "id": number,
             "cluster_id": cluster_id,
             "hour_at": hour_at,
-            "roster_id": roster_id,
-            "ticks": hour.ticks,
-            "times": hour.times,
-            "chunk_gpus": hour.chunk_gpus,
+            "device_index_id": device_index_id,
+            "ticks": block.ticks,
+            "times": block.times,
+            "chunk_gpus": block.chunk_gpus,
         },
     )
     return number
 
 
-def add_to_segment(transaction: Transaction, segment_id: int, chunks: Iterable[Chunk]) -> None:
-    transaction.many(ADD_CHUNK, [{"segment_id": segment_id, **structs.asdict(chunk)} for chunk in chunks])
+def add_chunks_to_block(transaction: Transaction, block_id: int, chunks: Iterable[SampleChunk]) -> None:
+    transaction.execute_many(ADD_CHUNK, [{"block_id": block_id, **structs.asdict(chunk)} for chunk in chunks])
 
 
-def seal_segment(transaction: Transaction, segment_id: int, at: int) -> None:
-    """From here on it counts."""
-    transaction.run(SEAL, {"id": segment_id, "at": at})
+def seal_block(transaction: Transaction, block_id: int, at: int) -> None:
+    """Seal a block: from now on its samples count."""
+    transaction.execute(SEAL_BLOCK, {"id": block_id, "at": at})
 
 
-def drop_unsealed(transaction: Transaction, cluster_id: str) -> None:
-    """Forget the segments whose writing was cut short; what they held is still in ticks."""
-    for (number,) in transaction.all(UNSEALED, {"cluster_id": cluster_id}):
-        transaction.run(DROP_SEGMENT, {"id": number})
+def delete_unsealed_blocks(transaction: Transaction, cluster_id: str) -> None:
+    """Delete blocks whose writing was interrupted; their samples are still in ticks."""
+    for (number,) in transaction.fetch_all(UNSEALED_BLOCKS, {"cluster_id": cluster_id}):
+        transaction.execute(DELETE_BLOCK, {"id": number})
 
 
-def segments(transaction: Transaction, cluster_id: str, from_hour: int, to_hour: int) -> list[Segment]:
-    """Of the hours that begin in this range, oldest first; `to_hour` is not among them."""
+def sealed_blocks(transaction: Transaction, cluster_id: str, from_hour: int, to_hour: int) -> list[SampleBlock]:
+    """The sealed blocks of the hours in [from_hour, to_hour), oldest first."""
     params = {"cluster_id": cluster_id, "from_hour": from_hour, "to_hour": to_hour}
-    return [Segment(*row) for row in transaction.all(SEGMENTS, params)]
+    return [SampleBlock(*row) for row in transaction.fetch_all(SEALED_BLOCKS, params)]
 
 
-def chunks(transaction: Transaction, segment_id: int, from_gpu: int = 0, to_gpu: int = ALL_OF_THEM) -> list[Chunk]:
-    """The chunks that begin in this range of the roster, in its order."""
-    params = {"segment_id": segment_id, "from_gpu": from_gpu, "to_gpu": to_gpu}
-    return [Chunk(*row) for row in transaction.all(CHUNKS, params)]
+def read_chunks(
+    transaction: Transaction, block_id: int, from_gpu: int = 0, to_gpu: int = UNBOUNDED
+) -> list[SampleChunk]:
+    """The chunks that start at a GPU in [from_gpu, to_gpu), in order."""
+    params = {"block_id": block_id, "from_gpu": from_gpu, "to_gpu": to_gpu}
+    return [SampleChunk(*row) for row in transaction.fetch_all(CHUNKS, params)]

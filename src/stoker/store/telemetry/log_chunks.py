@@ -1,13 +1,13 @@
-"""What pods printed, kept after they have gone: compressed chunks of lines, each written once."""
+"""Logs of pods, kept after the pods are gone, as compressed chunks of lines. A chunk is written once."""
 
 import zlib
 from collections.abc import Sequence
 
 from msgspec import Struct
 
-from stoker.store.base import Transaction
+from stoker.store.db.base import Transaction
 
-NEWEST = """
+LAST_CHUNK = """
 SELECT number, position
 FROM log_chunk
 WHERE pod_uid = :pod_uid
@@ -18,7 +18,7 @@ ADD = """
 INSERT INTO log_chunk (pod_uid, number, workload_uid, attempt, first_at, last_at, lines, bytes, position, data)
 VALUES (:pod_uid, :number, :workload_uid, :attempt, :first_at, :last_at, :lines, :bytes, :position, :data)
 """
-AFTER = """
+NEXT_CHUNK = """
 SELECT number, lines, first_at, position
 FROM log_chunk
 WHERE pod_uid = :pod_uid
@@ -26,7 +26,7 @@ WHERE pod_uid = :pod_uid
 ORDER BY number
 LIMIT 1
 """
-BEFORE = """
+PREVIOUS_CHUNK = """
 SELECT number, lines, first_at, position
 FROM log_chunk
 WHERE pod_uid = :pod_uid
@@ -37,7 +37,7 @@ LIMIT 1
 """
 READ = "SELECT data FROM log_chunk WHERE pod_uid = :pod_uid AND number = :number"
 SIZE = "SELECT COALESCE(CAST(SUM(bytes) AS BIGINT), 0) FROM log_chunk WHERE pod_uid = :pod_uid"
-OLDEST = """
+OLDEST_CHUNK = """
 SELECT number, bytes
 FROM log_chunk
 WHERE pod_uid = :pod_uid
@@ -45,24 +45,24 @@ WHERE pod_uid = :pod_uid
 ORDER BY number
 LIMIT 1
 """
-DROP = "DELETE FROM log_chunk WHERE pod_uid = :pod_uid AND number = :number"
+DELETE_CHUNK = "DELETE FROM log_chunk WHERE pod_uid = :pod_uid AND number = :number"
 
-Line = tuple[int, str]
-"""When it was printed, and what."""
+TimestampedLine = tuple[int, str]
+"""Time and text of a log line."""
 
 
-class Chunk(Struct, frozen=True):
-    """Lines of one pod. `position` is where the engine's log goes on after them."""
+class LogChunk(Struct, frozen=True):
+    """Log lines of a pod. `position` is the offset in the engine's log after them."""
 
     pod_uid: str
     workload_uid: str
     attempt: int
-    lines: Sequence[Line]
+    lines: Sequence[TimestampedLine]
     position: int
 
 
-class Head(Struct, frozen=True):
-    """A kept chunk without its lines."""
+class LogChunkHeader(Struct, frozen=True):
+    """A stored chunk without its lines."""
 
     number: int
     lines: int
@@ -70,22 +70,22 @@ class Head(Struct, frozen=True):
     position: int
 
 
-def collected_up_to(transaction: Transaction, pod_uid: str) -> int:
-    """Where in the engine's log the next chunk begins."""
-    return newest(transaction, pod_uid)[1]
+def collected_position(transaction: Transaction, pod_uid: str) -> int:
+    """The offset in the engine's log up to which lines are stored."""
+    return last_chunk(transaction, pod_uid)[1]
 
 
-def newest(transaction: Transaction, pod_uid: str) -> tuple[int, int]:
-    """The number of the last chunk, -1 when there is none, and where the engine's log goes on after it."""
-    row = transaction.one(NEWEST, {"pod_uid": pod_uid})
+def last_chunk(transaction: Transaction, pod_uid: str) -> tuple[int, int]:
+    """The number of the last chunk (-1 if there is none), and the offset in the engine's log after it."""
+    row = transaction.fetch_one(LAST_CHUNK, {"pod_uid": pod_uid})
     return (row[0], row[1]) if row else (-1, 0)
 
 
-def add(transaction: Transaction, chunk: Chunk, cap_bytes: int) -> None:
-    """Keep a chunk, and drop the pod's oldest when it has more than its share."""
-    number = newest(transaction, chunk.pod_uid)[0] + 1
+def add_chunk(transaction: Transaction, chunk: LogChunk, cap_bytes: int) -> None:
+    """Store a chunk, and delete the pod's oldest chunks if it has more than `cap_bytes`."""
+    number = last_chunk(transaction, chunk.pod_uid)[0] + 1
     text = "\n".join(f"{at} {line}" for at, line in chunk.lines).encode("utf-8", "surrogateescape")
-    transaction.run(
+    transaction.execute(
         ADD,
         {
             "pod_uid": chunk.pod_uid,
@@ -100,34 +100,34 @@ def add(transaction: Transaction, chunk: Chunk, cap_bytes: int) -> None:
             "data": zlib.compress(text, 1),
         },
     )
-    _keep_to(transaction, chunk.pod_uid, cap_bytes, number)
+    _enforce_cap(transaction, chunk.pod_uid, cap_bytes, number)
 
 
-def after(transaction: Transaction, pod_uid: str, number: int) -> Head | None:
-    """The chunk that follows this one."""
-    row = transaction.one(AFTER, {"pod_uid": pod_uid, "number": number})
-    return Head(*row) if row else None
+def next_chunk(transaction: Transaction, pod_uid: str, number: int) -> LogChunkHeader | None:
+    """The chunk after this number."""
+    row = transaction.fetch_one(NEXT_CHUNK, {"pod_uid": pod_uid, "number": number})
+    return LogChunkHeader(*row) if row else None
 
 
-def before(transaction: Transaction, pod_uid: str, number: int, since: int) -> Head | None:
-    """The last chunk before this one that has a line not older than `since`."""
-    row = transaction.one(BEFORE, {"pod_uid": pod_uid, "number": number, "since": since})
-    return Head(*row) if row else None
+def previous_chunk(transaction: Transaction, pod_uid: str, number: int, since: int) -> LogChunkHeader | None:
+    """The last chunk before this number with a line not older than `since`."""
+    row = transaction.fetch_one(PREVIOUS_CHUNK, {"pod_uid": pod_uid, "number": number, "since": since})
+    return LogChunkHeader(*row) if row else None
 
 
-def lines_of(transaction: Transaction, pod_uid: str, number: int) -> list[Line]:
-    """The lines of one chunk; none when it was dropped."""
-    row = transaction.one(READ, {"pod_uid": pod_uid, "number": number})
+def read_lines(transaction: Transaction, pod_uid: str, number: int) -> list[TimestampedLine]:
+    """The lines of a chunk; none if it was deleted."""
+    row = transaction.fetch_one(READ, {"pod_uid": pod_uid, "number": number})
     if row is None:
         return []
     pairs = (line.partition(" ") for line in zlib.decompress(row[0]).decode("utf-8", "surrogateescape").split("\n"))
     return [(int(at), text) for at, _, text in pairs]
 
 
-def _keep_to(transaction: Transaction, pod_uid: str, cap_bytes: int, last: int) -> None:
-    """The newest chunk always stays: it tells how far the log was read."""
-    sized = transaction.one(SIZE, {"pod_uid": pod_uid})
-    size = sized[0] if sized else 0
-    while size > cap_bytes and (oldest := transaction.one(OLDEST, {"pod_uid": pod_uid, "newest": last})):
-        transaction.run(DROP, {"pod_uid": pod_uid, "number": oldest[0]})
+def _enforce_cap(transaction: Transaction, pod_uid: str, cap_bytes: int, last: int) -> None:
+    """Delete the oldest chunks over the cap, but never the newest, which records the log position."""
+    row = transaction.fetch_one(SIZE, {"pod_uid": pod_uid})
+    size = row[0] if row else 0
+    while size > cap_bytes and (oldest := transaction.fetch_one(OLDEST_CHUNK, {"pod_uid": pod_uid, "newest": last})):
+        transaction.execute(DELETE_CHUNK, {"pod_uid": pod_uid, "number": oldest[0]})
         size -= oldest[1]

@@ -1,6 +1,7 @@
-"""Closed hours: the ledger and the rows of every level, written whole or not at all.
+"""Closed hours: the ledger and the rollup rows of every level, written in one transaction.
 
-An hour that is closed again keeps the ids and the first times of its rows; what is no longer in it goes.
+An hour that is closed again keeps the ids and creation times of its rows; rows that no longer belong to it are
+deleted.
 """
 
 from collections import Counter, defaultdict
@@ -11,253 +12,288 @@ import msgspec
 from msgspec import Struct, structs
 
 from stoker.domain.clock import DAY_MS, HOUR_MS
-from stoker.domain.usage import Account, Entry, HourRow, Levels, Payer
-from stoker.store import counters, usage_days
-from stoker.store.base import Row, Transaction
+from stoker.domain.usage.hours import HourRollups, HourRow
+from stoker.domain.usage.ledger import CostOwner, LedgerEntry, UsageCategory
+from stoker.store.db.base import Row, Transaction
+from stoker.store.sql import sequences
+from stoker.store.usage import ledger_days
 
-LEDGER_ACCOUNTS = tuple(account.value for account in Account)
-MAKE_MONTH = "SELECT make_month(:hour_at)"
-"""PostgreSQL cuts these tables by month; on SQLite it does nothing."""
-DROP_LEDGER = "DELETE FROM ledger WHERE cluster_id = :cluster_id AND hour_at = :hour_at"
+LEDGER_CATEGORIES = tuple(category.value for category in UsageCategory)
+CREATE_PARTITION = "SELECT create_month_partitions(:hour_at)"
+"""Creates the monthly partitions on PostgreSQL; does nothing on SQLite."""
+DELETE_LEDGER = "DELETE FROM ledger WHERE cluster_id = :cluster_id AND hour_at = :hour_at"
 ADD_LEDGER = f"""
-INSERT INTO ledger (cluster_id, hour_at, payer, model, workspace_id, namespace, user_id, {", ".join(LEDGER_ACCOUNTS)})
-VALUES (:cluster_id, :hour_at, :payer, :model, :workspace_id, :namespace, :user_id,
-        {", ".join(":" + name for name in LEDGER_ACCOUNTS)})
+INSERT INTO ledger (cluster_id, hour_at, workload_uid, model, workspace_id, namespace, user_id,
+                    {", ".join(LEDGER_CATEGORIES)})
+VALUES (:cluster_id, :hour_at, :workload_uid, :model, :workspace_id, :namespace, :user_id,
+        {", ".join(":" + name for name in LEDGER_CATEGORIES)})
 """
-DROP_COUNTS = """
+DELETE_COUNTS = """
 DELETE FROM workload_hour_count
 WHERE cluster_id = :cluster_id
   AND namespace = :namespace
   AND kind = :kind
   AND hour_at = :hour_at
 """
-COUNTED = """
+COUNTED_GROUPS = """
 SELECT namespace, kind
 FROM workload_hour
 WHERE cluster_id = :cluster_id
   AND hour_at = :hour_at
-"""  # by the primary key: with DISTINCT, SQLite would go through every hour in the order of namespaces
+"""  # uses the primary key; with DISTINCT, SQLite would scan all hours in namespace order
 ADD_COUNT = """
 INSERT INTO workload_hour_count (cluster_id, namespace, kind, hour_at, workloads)
 VALUES (:cluster_id, :namespace, :kind, :hour_at, :workloads)
 """
-NEWLY_DUE = """
-INSERT INTO usage_hour (cluster_id, hour_at, closed_at, closes, due)
+MARK_DUE = """
+INSERT INTO usage_hour (cluster_id, hour_at, closed_at, close_count, due)
 VALUES (:cluster_id, :hour_at, NULL, 0, 1)
 ON CONFLICT (cluster_id, hour_at) DO UPDATE SET due = usage_hour.due + 1
 """
-LATE = """
+MARK_DUE_AGAIN = """
 UPDATE usage_hour
 SET due = due + 1
 WHERE cluster_id = :cluster_id
   AND hour_at >= :from_hour
   AND hour_at < :to_hour
 """
-CLOSED = """
+MARK_CLOSED = """
 UPDATE usage_hour
-SET closed_at = :at, closes = closes + 1, due = CASE WHEN due = :due THEN 0 ELSE due END
+SET closed_at = :at, close_count = close_count + 1, due = CASE WHEN due = :due THEN 0 ELSE due END
 WHERE cluster_id = :cluster_id
   AND hour_at = :hour_at
 """
-DUE = """
+DUE_HOURS = """
 SELECT hour_at, due
 FROM usage_hour
 WHERE cluster_id = :cluster_id
   AND due > 0
+  AND hour_at >= :kept_from
   AND hour_at < :before
 ORDER BY hour_at
 LIMIT :limit
 """
-WRITTEN = "SELECT 1 FROM cluster_hour WHERE cluster_id = :cluster_id AND hour_at = :hour_at"
-TOO_SOON = """
+HOUR_EXISTS = "SELECT 1 FROM cluster_hour WHERE cluster_id = :cluster_id AND hour_at = :hour_at"
+CLOSED_EARLY = """
 SELECT hour_at
 FROM usage_hour
 WHERE cluster_id = :cluster_id
   AND hour_at >= :before
   AND due = 0
 """
+RETAINED_FROM = "usage_kept_from"
 LAST_HOUR = "SELECT MAX(hour_at) FROM usage_hour WHERE cluster_id = :cluster_id"
-EVERY = ""
-"""Stands for all namespaces, or all kinds, in the counts."""
+ANY_GROUP = ""
+"""Stands for all namespaces, or all kinds, in `workload_hour_count`."""
 
-_json = msgspec.json.Encoder(order="deterministic").encode
+_encode_json = msgspec.json.Encoder(order="deterministic").encode
 
 
 class DueHour(Struct, frozen=True):
-    """An hour that has to be closed. `due` grows with every reason, so that one which comes meanwhile is not lost."""
+    """An hour that has to be closed. `due` counts the reasons, so that one arriving during the close is not lost."""
 
     hour_at: int
     due: int
 
 
 class ClosedHour(Struct, frozen=True):
-    """All that is written of an hour."""
+    """Everything that closing an hour writes."""
 
-    levels: Levels
-    entries: Sequence[Entry]
-    payers: Mapping[str, Payer]
+    levels: HourRollups
+    entries: Sequence[LedgerEntry]
+    cost_owners: Mapping[str, CostOwner]
 
 
-class Hours(Struct, frozen=True):
-    """A table of hours: what tells its rows of one hour apart, and the rest of its columns. `documents` are JSON."""
+class HourTable(Struct, frozen=True):
+    """A rollup table: the columns that identify a row within its hour, and the others. `json_columns` are encoded."""
 
     table: str
     key: tuple[str, ...]
     columns: tuple[str, ...]
-    documents: tuple[str, ...] = ()
+    json_columns: tuple[str, ...] = ()
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def column_names(self) -> tuple[str, ...]:
         return ("cluster_id", "hour_at", *self.key, "id", *self.columns, "created_at", "updated_at")
 
     @property
-    def existing(self) -> str:
-        named = ", ".join((*self.key, "id", "created_at"))
-        return f"SELECT {named} FROM {self.table} WHERE cluster_id = :cluster_id AND hour_at = :hour_at"
+    def select_existing_sql(self) -> str:
+        columns = ", ".join((*self.key, "id", "created_at"))
+        return f"SELECT {columns} FROM {self.table} WHERE cluster_id = :cluster_id AND hour_at = :hour_at"
 
     @property
-    def put(self) -> str:
-        kept = ", ".join(("cluster_id", "hour_at", *self.key))
-        news = ", ".join(f"{name} = excluded.{name}" for name in (*self.columns, "updated_at"))
+    def upsert_sql(self) -> str:
+        key = ", ".join(("cluster_id", "hour_at", *self.key))
+        fixed = {"cluster_id", "hour_at", *self.key, "id", "created_at"}
+        updates = ", ".join(f"{column} = excluded.{column}" for column in self.column_names if column not in fixed)
+        values = ", ".join(f":{name}" for name in self.column_names)
         return (
-            f"INSERT INTO {self.table} ({', '.join(self.names)}) VALUES ({', '.join(':' + n for n in self.names)}) "
-            f"ON CONFLICT ({kept}) DO UPDATE SET {news}"
+            f"INSERT INTO {self.table} ({', '.join(self.column_names)}) VALUES ({values}) "
+            f"ON CONFLICT ({key}) DO UPDATE SET {updates}"
         )
 
     @property
-    def drop(self) -> str:
+    def delete_sql(self) -> str:
         clauses = " AND ".join(f"{name} = :{name}" for name in ("cluster_id", "hour_at", *self.key))
         return f"DELETE FROM {self.table} WHERE {clauses}"
 
 
-_STATS = ("utilization", "lowest", "highest", "samples")
-CLUSTER_HOURS = Hours("cluster_hour", (), ("gpus", "capacity", "allocated", *_STATS, "p50", "p95"))
-NAMESPACE_HOURS = Hours("namespace_hour", ("namespace",), ("gpus", "allocated", *_STATS, "workloads"))
-DIMENSION_HOURS = Hours("dimension_hour", ("kind", "key", "value"), ("allocated", *_STATS, "workloads"))
-WORKLOAD_HOURS = Hours(
+_STAT_COLUMNS = ("utilization", "min_utilization", "max_utilization", "samples")
+CLUSTER_HOURS = HourTable("cluster_hour", (), ("gpus", "capacity", "allocated", *_STAT_COLUMNS, "p50", "p95"))
+NAMESPACE_HOURS = HourTable("namespace_hour", ("namespace",), ("gpus", "allocated", *_STAT_COLUMNS, "workloads"))
+DIMENSION_HOURS = HourTable("dimension_hour", ("kind", "key", "value"), ("allocated", *_STAT_COLUMNS, "workloads"))
+WORKLOAD_HOURS = HourTable(
     "workload_hour",
     ("uid",),
     (
-        *("slug", "name", "kind", "namespace", "phase", "allocated", "requested_milli", *_STATS, "p50", "p95"),
-        *("memory_used", "memory_highest", "memory_size", "replicas_milli", "replicas_highest", "replicas_lowest"),
+        *("slug", "name", "kind", "namespace", "phase", "allocated", "requested_milli", *_STAT_COLUMNS, "p50", "p95"),
+        *("memory_used", "max_memory", "memory_size", "replicas_milli", "max_replicas", "min_replicas"),
         *("labels", "annotations"),
     ),
     ("labels", "annotations"),
 )
 
 
-def need_close(transaction: Transaction, cluster_id: str, hours: Iterable[int]) -> None:
-    """These hours have to be closed, or closed again because something came late."""
-    transaction.many(NEWLY_DUE, [{"cluster_id": cluster_id, "hour_at": hour} for hour in hours])
+def mark_due(transaction: Transaction, cluster_id: str, hours: Iterable[int]) -> None:
+    """Mark hours to be closed, or closed again because late data arrived."""
+    transaction.execute_many(MARK_DUE, [{"cluster_id": cluster_id, "hour_at": hour} for hour in hours])
 
 
-def came_late(transaction: Transaction, cluster_id: str, from_at: int, to_at: int) -> None:
-    """Something of this stretch of time has changed: those of its hours that are closed, or are just being closed from
-    what was known before, are closed again."""
-    first = from_at // HOUR_MS * HOUR_MS
-    transaction.run(LATE, {"cluster_id": cluster_id, "from_hour": first, "to_hour": to_at})
+def mark_due_again(transaction: Transaction, cluster_id: str, from_at: int, to_at: int) -> None:
+    """Mark the hours of [from_at, to_at) to be closed again, because their data changed.
+
+    This includes hours that are being closed at the moment, from the old data.
+    """
+    first_hour = from_at // HOUR_MS * HOUR_MS
+    transaction.execute(MARK_DUE_AGAIN, {"cluster_id": cluster_id, "from_hour": first_hour, "to_hour": to_at})
 
 
-def due(transaction: Transaction, cluster_id: str, before: int, limit: int = 100) -> list[DueHour]:
-    """The hours that have to be closed, oldest first."""
-    params = {"cluster_id": cluster_id, "before": before, "limit": limit}
-    return [DueHour(*row) for row in transaction.all(DUE, params)]
+def due_hours(transaction: Transaction, cluster_id: str, before: int, limit: int = 100) -> list[DueHour]:
+    """The hours before a time that have to be closed, oldest first."""
+    params = {"cluster_id": cluster_id, "kept_from": retained_from(transaction), "before": before, "limit": limit}
+    return [DueHour(*row) for row in transaction.fetch_all(DUE_HOURS, params)]
 
 
-def closed(transaction: Transaction, cluster_id: str, hour: DueHour, at: int) -> None:
-    """The hour is written down, from all that was known when it became due."""
-    transaction.run(CLOSED, {"cluster_id": cluster_id, "hour_at": hour.hour_at, "due": hour.due, "at": at})
+def mark_closed(transaction: Transaction, cluster_id: str, hour: DueHour, at: int) -> None:
+    """Mark an hour as closed; it stays due if another reason arrived since `hour` was read."""
+    transaction.execute(MARK_CLOSED, {"cluster_id": cluster_id, "hour_at": hour.hour_at, "due": hour.due, "at": at})
 
 
-def closed_too_soon(transaction: Transaction, cluster_id: str, before: int) -> list[int]:
-    """Hours that were closed before they were over, by a clock that was ahead."""
-    return [row[0] for row in transaction.all(TOO_SOON, {"cluster_id": cluster_id, "before": before})]
+def hours_closed_early(transaction: Transaction, cluster_id: str, before: int) -> list[int]:
+    """Hours that were closed before their end, because the clock was ahead."""
+    return [row[0] for row in transaction.fetch_all(CLOSED_EARLY, {"cluster_id": cluster_id, "before": before})]
 
 
 def last_hour(transaction: Transaction, cluster_id: str) -> int | None:
-    """The newest hour that is closed or has to be."""
-    row = transaction.one(LAST_HOUR, {"cluster_id": cluster_id})
+    """The newest hour that is closed or due."""
+    row = transaction.fetch_one(LAST_HOUR, {"cluster_id": cluster_id})
     return row[0] if row else None
 
 
-def put_hours(transaction: Transaction, cluster_id: str, hours: Sequence[ClosedHour], at: int) -> None:
-    """Write hours down, oldest first; `closed` says so of each, in the same transaction."""
-    moments = [each.levels.cluster.hour_at for each in hours]
-    for day in dict.fromkeys(moment // DAY_MS * DAY_MS for moment in moments):
-        transaction.one(MAKE_MONTH, {"hour_at": day})
-    again = _written(transaction, cluster_id, moments)
-    for moment in again:
-        _take_out(transaction, cluster_id, moment)
+def retained_from(transaction: Transaction) -> int:
+    """The start of the usage data; older rows are deleted or being deleted."""
+    return sequences.current_value(transaction, RETAINED_FROM)
+
+
+def set_retained_from(transaction: Transaction, day_at: int) -> None:
+    """Hide usage from before a day. The mark never moves back, because older rows may be deleted."""
+    if day_at > retained_from(transaction):
+        sequences.set_mark(transaction, RETAINED_FROM, day_at)
+
+
+def write_hours(transaction: Transaction, cluster_id: str, hours: Sequence[ClosedHour], at: int) -> None:
+    """Write hours, oldest first; `mark_closed` follows for each in the same transaction."""
+    hour_times = [hour.levels.cluster.hour_at for hour in hours]
+    for day in dict.fromkeys(hour_at // DAY_MS * DAY_MS for hour_at in hour_times):
+        transaction.fetch_one(CREATE_PARTITION, {"hour_at": day})
+    rewritten = _existing_hours(transaction, cluster_id, hour_times)
+    for hour_at in rewritten:
+        _subtract_hour(transaction, cluster_id, hour_at)
     for table, rows in (
-        (CLUSTER_HOURS, [each.levels.cluster for each in hours]),
-        (NAMESPACE_HOURS, [row for each in hours for row in each.levels.namespaces]),
-        (DIMENSION_HOURS, [row for each in hours for row in each.levels.dimensions]),
-        (WORKLOAD_HOURS, [row for each in hours for row in each.levels.workloads]),
+        (CLUSTER_HOURS, [hour.levels.cluster for hour in hours]),
+        (NAMESPACE_HOURS, [row for hour in hours for row in hour.levels.namespaces]),
+        (DIMENSION_HOURS, [row for hour in hours for row in hour.levels.dimensions]),
+        (WORKLOAD_HOURS, [row for hour in hours for row in hour.levels.workloads]),
     ):
-        _put(transaction, table, cluster_id, rows, again, at)
-    transaction.many(ADD_COUNT, [row for each in hours for row in _counts(cluster_id, each.levels)])
-    transaction.many(ADD_LEDGER, [row for each in hours for row in _ledger_rows(cluster_id, each)])
-    usage_days.add(transaction, cluster_id, moments)
+        _write_rows(transaction, table, cluster_id, rows, rewritten, at)
+    transaction.execute_many(ADD_COUNT, [row for hour in hours for row in _count_rows(cluster_id, hour.levels)])
+    transaction.execute_many(ADD_LEDGER, [row for hour in hours for row in _ledger_rows(cluster_id, hour)])
+    ledger_days.add_hours(transaction, cluster_id, hour_times)
 
 
-def _written(transaction: Transaction, cluster_id: str, moments: Iterable[int]) -> list[int]:
-    """Which of these hours were written before."""
-    hours = ({"cluster_id": cluster_id, "hour_at": moment} for moment in moments)
-    return [hour["hour_at"] for hour in hours if transaction.one(WRITTEN, hour)]
+def _existing_hours(transaction: Transaction, cluster_id: str, hour_times: Iterable[int]) -> list[int]:
+    """The hours that were written before."""
+    hours = ({"cluster_id": cluster_id, "hour_at": hour_at} for hour_at in hour_times)
+    return [hour["hour_at"] for hour in hours if transaction.fetch_one(HOUR_EXISTS, hour)]
 
 
-def _take_out(transaction: Transaction, cluster_id: str, moment: int) -> None:
-    """What an hour has in the ledger, and how many workloads: all of it is written anew."""
-    hour = {"cluster_id": cluster_id, "hour_at": moment}
-    before = {pair for namespace, kind in set(transaction.all(COUNTED, hour)) for pair in _pairs(namespace, kind)}
-    transaction.many(DROP_COUNTS, [{**hour, "namespace": namespace, "kind": kind} for namespace, kind in before])
-    usage_days.take_out(transaction, cluster_id, moment)
-    transaction.run(DROP_LEDGER, hour)
+def _subtract_hour(transaction: Transaction, cluster_id: str, hour_at: int) -> None:
+    """Delete the ledger and the counts of an hour that is about to be written again."""
+    hour = {"cluster_id": cluster_id, "hour_at": hour_at}
+    groups = {
+        pair
+        for namespace, kind in set(transaction.fetch_all(COUNTED_GROUPS, hour))
+        for pair in _count_groups(namespace, kind)
+    }
+    transaction.execute_many(
+        DELETE_COUNTS, [{**hour, "namespace": namespace, "kind": kind} for namespace, kind in groups]
+    )
+    ledger_days.subtract_hour(transaction, cluster_id, hour_at)
+    transaction.execute(DELETE_LEDGER, hour)
 
 
-def _put(
-    transaction: Transaction, hours: Hours, cluster_id: str, rows: Sequence[HourRow], again: Iterable[int], at: int
+def _write_rows(
+    transaction: Transaction,
+    table: HourTable,
+    cluster_id: str,
+    rows: Sequence[HourRow],
+    rewritten: Iterable[int],
+    at: int,
 ) -> None:
     known: dict[tuple[Any, ...], Row] = {}
-    for moment in again:
-        for row in transaction.all(hours.existing, {"cluster_id": cluster_id, "hour_at": moment}):
-            known[moment, *row[:-2]] = row[-2:]
-    keys = [(row.hour_at, *(getattr(row, name) for name in hours.key)) for row in rows]
-    ids = iter(counters.advance_by(transaction, hours.table, sum(key not in known for key in keys)))
-    kept = []
+    for hour_at in rewritten:
+        for row in transaction.fetch_all(table.select_existing_sql, {"cluster_id": cluster_id, "hour_at": hour_at}):
+            known[hour_at, *row[:-2]] = row[-2:]
+    keys = [(row.hour_at, *(getattr(row, name) for name in table.key)) for row in rows]
+    ids = iter(sequences.next_values(transaction, table.table, sum(key not in known for key in keys)))
+    written = []
     for key, row in zip(keys, rows, strict=True):
-        number, created_at = known.pop(key, None) or (next(ids), at)
-        told = {name: _json(getattr(row, name)).decode() for name in hours.documents}
-        whole = {"cluster_id": cluster_id, "id": number, "created_at": created_at, "updated_at": at}
-        kept.append({**structs.asdict(row), **whole, **told})
-    names = ("hour_at", *hours.key)
-    transaction.many(hours.drop, [{"cluster_id": cluster_id, **dict(zip(names, key, strict=True))} for key in known])
-    transaction.many(hours.put, kept)
+        row_id, created_at = known.pop(key, None) or (next(ids), at)
+        encoded = {name: _encode_json(getattr(row, name)).decode() for name in table.json_columns}
+        metadata = {"cluster_id": cluster_id, "id": row_id, "created_at": created_at, "updated_at": at}
+        written.append({**structs.asdict(row), **metadata, **encoded})
+    names = ("hour_at", *table.key)
+    transaction.execute_many(
+        table.delete_sql, [{"cluster_id": cluster_id, **dict(zip(names, key, strict=True))} for key in known]
+    )
+    transaction.execute_many(table.upsert_sql, written)
 
 
 def _ledger_rows(cluster_id: str, hour: ClosedHour) -> list[dict[str, object]]:
-    lines: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(lambda: dict.fromkeys(LEDGER_ACCOUNTS, 0))
+    amounts_by_line: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(
+        lambda: dict.fromkeys(LEDGER_CATEGORIES, 0)
+    )
     for entry in hour.entries:
-        lines[entry.payer, entry.model][entry.account] += entry.amount
-    place = {"cluster_id": cluster_id, "hour_at": hour.levels.cluster.hour_at}
+        amounts_by_line[entry.workload_uid, entry.model][entry.category] += entry.amount
+    hour_key = {"cluster_id": cluster_id, "hour_at": hour.levels.cluster.hour_at}
     rows: list[dict[str, object]] = []
-    for (uid, model), amounts in lines.items():
-        payer = hour.payers.get(uid)
-        whose = (payer.workspace_id, payer.namespace, payer.user_id) if payer else (0, "", "")
-        named = dict(zip(("workspace_id", "namespace", "user_id"), whose, strict=True))
-        rows.append({**place, **named, **amounts, "payer": uid, "model": model})
+    for (uid, model), amounts in amounts_by_line.items():
+        owner = hour.cost_owners.get(uid)
+        values = (owner.workspace_id, owner.namespace, owner.user_id) if owner else (0, "", "")
+        owner_columns = dict(zip(("workspace_id", "namespace", "user_id"), values, strict=True))
+        rows.append({**hour_key, **owner_columns, **amounts, "workload_uid": uid, "model": model})
     return rows
 
 
-def _counts(cluster_id: str, levels: Levels) -> list[dict[str, object]]:
-    """How many workloads the hour has, by namespace and kind and over all of them: totals are read from here."""
-    counts = Counter(pair for row in levels.workloads for pair in _pairs(row.namespace, row.kind))
-    place = {"cluster_id": cluster_id, "hour_at": levels.cluster.hour_at}
+def _count_rows(cluster_id: str, levels: HourRollups) -> list[dict[str, object]]:
+    """The number of workloads of the hour by namespace, by kind, by both and in total."""
+    counts = Counter(pair for row in levels.workloads for pair in _count_groups(row.namespace, row.kind))
+    hour_key = {"cluster_id": cluster_id, "hour_at": levels.cluster.hour_at}
     return [
-        {**place, "namespace": namespace, "kind": kind, "workloads": number}
-        for (namespace, kind), number in counts.items()
+        {**hour_key, "namespace": namespace, "kind": kind, "workloads": count}
+        for (namespace, kind), count in counts.items()
     ]
 
 
-def _pairs(namespace: str, kind: str) -> list[tuple[str, str]]:
-    return [(namespace, kind), (namespace, EVERY), (EVERY, kind), (EVERY, EVERY)]
+def _count_groups(namespace: str, kind: str) -> list[tuple[str, str]]:
+    return [(namespace, kind), (namespace, ANY_GROUP), (ANY_GROUP, kind), (ANY_GROUP, ANY_GROUP)]

@@ -1,6 +1,6 @@
-"""Closed hours, read back: by time or by utilisation, always in the same order, with exact totals.
+"""Queries over closed hours, ordered by time or utilization, with exact totals.
 
-The total of workloads is never counted over their rows: hours keep counts of them by namespace and kind.
+Totals of workload rows come from `workload_hour_count`; the rows themselves are not counted.
 """
 
 from collections.abc import Callable
@@ -9,36 +9,44 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import Struct, structs
 
-from stoker.domain.listing import Listing, Window
-from stoker.domain.usage import (
+from stoker.domain.queries.pages import PageRequest, PageResult
+from stoker.domain.usage.hours import (
     ClusterHour,
     DimensionHour,
     DimensionQuery,
-    HoursOrder,
+    HourSort,
     HoursQuery,
     NamespaceHour,
     WorkloadHour,
 )
-from stoker.store.base import Params, Row, Transaction
-from stoker.store.listing import where
-from stoker.store.usage import CLUSTER_HOURS, DIMENSION_HOURS, EVERY, NAMESPACE_HOURS, WORKLOAD_HOURS, Hours
+from stoker.store.db.base import Params, Row, Transaction
+from stoker.store.sql.pagination import where_clause
+from stoker.store.usage.closed_hours import (
+    ANY_GROUP,
+    CLUSTER_HOURS,
+    DIMENSION_HOURS,
+    NAMESPACE_HOURS,
+    WORKLOAD_HOURS,
+    HourTable,
+    retained_from,
+)
 
-WALKED = "utilization >= 0 AND utilization <= 10000"
-"""Every utilisation. It makes SQLite walk an index in the order of utilisation, where it would gather and sort."""
-GATHERED = "utilization + 0"
-"""The same number, but no column of an index, so that rows are gathered by the rest of the condition and sorted."""
-FETCH = 4
-"""To gather a row and sort it takes as long as to pass so many on the way along an index."""
-EVER = 1 << 62
-RANGE = "cluster_id = :cluster_id AND hour_at >= :from_at AND hour_at <= :to_at"
-OF_PAIR = f"""
+UTILIZATION_INDEX_SCAN = "utilization >= 0 AND utilization <= 10000"
+"""Matches every row. It makes SQLite scan the index on utilization in order, rather than collect and sort rows."""
+UNINDEXED_UTILIZATION = "utilization + 0"
+"""The same value, but not an indexed column, so that rows are collected by the other conditions and sorted."""
+SORT_COST_FACTOR = 4
+"""Collecting and sorting a row costs as much as passing this many rows in an index scan."""
+FAR_FUTURE_HOUR = 1 << 62
+HOUR_RANGE = "cluster_id = :cluster_id AND hour_at >= :from_at AND hour_at <= :to_at"
+COUNTS_OF_GROUP = f"""
 FROM workload_hour_count
-WHERE {RANGE}
+WHERE {HOUR_RANGE}
   AND namespace = :namespace
   AND kind = :kind
 """
-COUNTED = f"SELECT COALESCE(CAST(SUM(workloads) AS BIGINT), 0) {OF_PAIR}"
-COUNTS = f"SELECT hour_at, workloads {OF_PAIR} ORDER BY hour_at"
+TOTAL_WORKLOADS = f"SELECT COALESCE(CAST(SUM(workloads) AS BIGINT), 0) {COUNTS_OF_GROUP}"
+WORKLOADS_BY_HOUR = f"SELECT hour_at, workloads {COUNTS_OF_GROUP} ORDER BY hour_at"
 CLUSTERS = """
 SELECT cluster.name
 FROM cluster
@@ -51,136 +59,160 @@ WHERE EXISTS (
 )
 ORDER BY cluster.name
 """
-NAMESPACES = f"SELECT DISTINCT namespace FROM namespace_hour WHERE {RANGE} ORDER BY namespace"
-KEYS = f"SELECT DISTINCT key FROM dimension_hour WHERE kind = :kind AND {RANGE} ORDER BY key"
-VALUES = f"SELECT DISTINCT value FROM dimension_hour WHERE kind = :kind AND key = :key AND {RANGE} ORDER BY value"
+NAMESPACES = f"SELECT DISTINCT namespace FROM namespace_hour WHERE {HOUR_RANGE} ORDER BY namespace"
+DIMENSION_KEYS = f"SELECT DISTINCT key FROM dimension_hour WHERE kind = :kind AND {HOUR_RANGE} ORDER BY key"
+DIMENSION_VALUES = (
+    f"SELECT DISTINCT value FROM dimension_hour WHERE kind = :kind AND key = :key AND {HOUR_RANGE} ORDER BY value"
+)
 
 T = TypeVar("T", bound=Struct)
-Query = HoursQuery | DimensionQuery
+HourQuery = HoursQuery | DimensionQuery
+Q = TypeVar("Q", bound=HoursQuery | DimensionQuery)
 
-_map = msgspec.json.Decoder(dict[str, str]).decode
-
-
-class Level(Struct, Generic[T], frozen=True):
-    """A table of hours: what its rows are, what their order is, and by what they can be filtered."""
-
-    hours: Hours
-    build: Callable[..., T]
-    order: tuple[str, ...]
-    filters: tuple[str, ...] = ()
-
-    def condition(self, query: Query, *more: str) -> str:
-        given = [f"{name} = :{name}" for name in self.filters if getattr(query, name)]
-        return where(RANGE, *given, *more)
+_decode_labels = msgspec.json.Decoder(dict[str, str]).decode
 
 
-CLUSTER = Level(CLUSTER_HOURS, ClusterHour, ("hour_at",))
-NAMESPACE = Level(NAMESPACE_HOURS, NamespaceHour, ("hour_at", "namespace"), ("namespace",))
-DIMENSION = Level(DIMENSION_HOURS, DimensionHour, ("hour_at", "value"), ("kind", "key", "value"))
-WORKLOAD = Level(WORKLOAD_HOURS, WorkloadHour, ("hour_at", "uid"), ("namespace", "kind", "name"))
+class HourLevel(Struct, Generic[T], frozen=True):
+    """A level of rollups: its table, row type, order and filters."""
+
+    table: HourTable
+    row_type: Callable[..., T]
+    order_columns: tuple[str, ...]
+    filter_columns: tuple[str, ...] = ()
+
+    def where_clause(self, query: HourQuery, *more: str) -> str:
+        filters = [f"{name} = :{name}" for name in self.filter_columns if getattr(query, name)]
+        return where_clause(HOUR_RANGE, *filters, *more)
 
 
-def page(transaction: Transaction, level: Level[T], query: Query, window: Window) -> Listing[T]:
-    """Some rows by their place in the order."""
-    condition, params = level.condition(query), structs.asdict(query)
-    rows = _rows(transaction, level, condition, ", ".join(level.order), params, window)
-    return Listing(rows, _count(transaction, level, condition, params))
+CLUSTER_LEVEL = HourLevel(CLUSTER_HOURS, ClusterHour, ("hour_at",))
+NAMESPACE_LEVEL = HourLevel(NAMESPACE_HOURS, NamespaceHour, ("hour_at", "namespace"), ("namespace",))
+DIMENSION_LEVEL = HourLevel(DIMENSION_HOURS, DimensionHour, ("hour_at", "value"), ("kind", "key", "value"))
+WORKLOAD_LEVEL = HourLevel(WORKLOAD_HOURS, WorkloadHour, ("hour_at", "uid"), ("namespace", "kind", "name"))
 
 
-def following(transaction: Transaction, level: Level[T], query: Query, last: T | None, limit: int) -> list[T]:
-    """The rows behind this one, or the first of all."""
-    order = ", ".join(level.order)
-    behind = [] if last is None else [f"({order}) > ({', '.join(f':after_{name}' for name in level.order)})"]
-    after = {f"after_{name}": getattr(last, name, None) for name in level.order} if last else {}
+def list_hours(transaction: Transaction, level: HourLevel[T], query: HourQuery, page: PageRequest) -> PageResult[T]:
+    """One page of rows, in the order of the level."""
+    query = _within_retention(transaction, query)
+    condition, params = level.where_clause(query), structs.asdict(query)
+    found = fetch_rows(transaction, level, condition, ", ".join(level.order_columns), params, page)
+    return PageResult(found, count_rows(transaction, level, condition, params))
+
+
+def hours_after(transaction: Transaction, level: HourLevel[T], query: HourQuery, last: T | None, limit: int) -> list[T]:
+    """The rows after `last`, or the first rows if it is None."""
+    query = _within_retention(transaction, query)
+    order = ", ".join(level.order_columns)
+    keyset = [] if last is None else [f"({order}) > ({', '.join(f':after_{name}' for name in level.order_columns)})"]
+    after = {f"after_{name}": getattr(last, name, None) for name in level.order_columns} if last else {}
     params = {**structs.asdict(query), **after}
-    return _rows(transaction, level, level.condition(query, *behind), order, params, Window(0, limit))
+    return fetch_rows(transaction, level, level.where_clause(query, *keyset), order, params, PageRequest(0, limit))
 
 
-def workloads(transaction: Transaction, query: HoursQuery, window: Window) -> Listing[WorkloadHour]:
-    """One page; the uid is the last key of every order."""
-    condition, params = WORKLOAD.condition(query), structs.asdict(query)
-    total = _count(transaction, WORKLOAD, condition, params) if query.name else _counted(transaction, query)
-    order = WORKLOAD.order
-    if query.order is HoursOrder.UTILIZATION:
-        walk = not query.name and _is_near(transaction, query, window, total)
-        condition = WORKLOAD.condition(query, WALKED) if walk else condition
-        order = ("utilization" if walk else GATHERED, *order)
-    elif window.offset and not query.name:
-        query, window = _without_hours_before(transaction, query, window)
+def list_workload_hours(transaction: Transaction, query: HoursQuery, page: PageRequest) -> PageResult[WorkloadHour]:
+    """One page of workload rows; ties are ordered by hour and uid."""
+    query = _within_retention(transaction, query)
+    condition, params = WORKLOAD_LEVEL.where_clause(query), structs.asdict(query)
+    total = (
+        count_rows(transaction, WORKLOAD_LEVEL, condition, params)
+        if query.name
+        else _count_workloads(transaction, query)
+    )
+    order = WORKLOAD_LEVEL.order_columns
+    if query.order is HourSort.UTILIZATION:
+        index_scan = not query.name and _is_index_scan_cheaper(transaction, query, page, total)
+        condition = WORKLOAD_LEVEL.where_clause(query, UTILIZATION_INDEX_SCAN) if index_scan else condition
+        order = ("utilization" if index_scan else UNINDEXED_UTILIZATION, *order)
+    elif page.offset and not query.name:
+        query, page = _skip_whole_hours(transaction, query, page)
         params = structs.asdict(query)
-    way = "DESC" if query.descending else "ASC"
-    ordered = ", ".join(f"{key} {way}" for key in order)
-    return Listing(_rows(transaction, WORKLOAD, condition, ordered, params, window), total)
+    direction = "DESC" if query.descending else "ASC"
+    ordered = ", ".join(f"{column} {direction}" for column in order)
+    return PageResult(fetch_rows(transaction, WORKLOAD_LEVEL, condition, ordered, params, page), total)
 
 
-def clusters(transaction: Transaction, from_at: int, to_at: int) -> list[str]:
-    return _names(transaction, CLUSTERS, {"from_at": from_at, "to_at": to_at})
+def cluster_names(transaction: Transaction, from_at: int, to_at: int) -> list[str]:
+    return _fetch_names(transaction, CLUSTERS, {"from_at": max(from_at, retained_from(transaction)), "to_at": to_at})
 
 
-def namespaces(transaction: Transaction, query: HoursQuery) -> list[str]:
-    return _names(transaction, NAMESPACES, structs.asdict(query))
+def namespace_names(transaction: Transaction, query: HoursQuery) -> list[str]:
+    return _fetch_names(transaction, NAMESPACES, structs.asdict(_within_retention(transaction, query)))
 
 
 def dimension_keys(transaction: Transaction, query: DimensionQuery) -> list[str]:
-    return _names(transaction, KEYS, structs.asdict(query))
+    return _fetch_names(transaction, DIMENSION_KEYS, structs.asdict(_within_retention(transaction, query)))
 
 
 def dimension_values(transaction: Transaction, query: DimensionQuery) -> list[str]:
-    return _names(transaction, VALUES, structs.asdict(query))
+    return _fetch_names(transaction, DIMENSION_VALUES, structs.asdict(_within_retention(transaction, query)))
 
 
-def _names(transaction: Transaction, sql: str, params: Params) -> list[str]:
-    return [row[0] for row in transaction.all(sql, params)]
+def _within_retention(transaction: Transaction, query: Q) -> Q:
+    """The query limited to hours within the retention period."""
+    return structs.replace(query, from_at=max(query.from_at, retained_from(transaction)))
 
 
-def _rows(
-    transaction: Transaction, level: Level[T], condition: str, order: str, params: Params, window: Window
+def _fetch_names(transaction: Transaction, sql: str, params: Params) -> list[str]:
+    return [row[0] for row in transaction.fetch_all(sql, params)]
+
+
+def fetch_rows(
+    transaction: Transaction,
+    level: HourLevel[T],
+    condition: str,
+    order: str,
+    params: Params,
+    page: PageRequest | None,
 ) -> list[T]:
-    names = level.hours.names[1:]
-    found = transaction.all(
-        f"SELECT {', '.join(names)} FROM {level.hours.table} {condition} ORDER BY {order} LIMIT :limit OFFSET :offset",
-        {**params, "limit": window.limit, "offset": window.offset},
-    )
-    return [level.build(**_fields(names, row)) for row in found]
+    """The rows that match a condition, in order: one page, or all if `page` is None."""
+    names = level.table.column_names[1:]
+    sql = f"SELECT {', '.join(names)} FROM {level.table.table} {condition} ORDER BY {order}"
+    if page is not None:
+        sql += " LIMIT :limit OFFSET :offset"
+        params = {**params, "limit": page.limit, "offset": page.offset}
+    found = transaction.fetch_all(sql, params)
+    return [level.row_type(**_row_fields(names, row)) for row in found]
 
 
-def _fields(names: tuple[str, ...], row: Row) -> dict[str, Any]:
+def _row_fields(names: tuple[str, ...], row: Row) -> dict[str, Any]:
     fields = dict(zip(names, row, strict=True))
     for name in ("labels", "annotations"):
         if name in fields:
-            fields[name] = _map(fields[name])
+            fields[name] = _decode_labels(fields[name])
     return fields
 
 
-def _count(transaction: Transaction, level: Level[Any], condition: str, params: Params) -> int:
-    row = transaction.one(f"SELECT COUNT(*) FROM {level.hours.table} {condition}", params)
+def count_rows(transaction: Transaction, level: HourLevel[Any], condition: str, params: Params) -> int:
+    row = transaction.fetch_one(f"SELECT COUNT(*) FROM {level.table.table} {condition}", params)
     return row[0] if row else 0
 
 
-def _pair(query: HoursQuery) -> Params:
-    return {**structs.asdict(query), "namespace": query.namespace or EVERY, "kind": query.kind or EVERY}
+def _group_params(query: HoursQuery) -> Params:
+    return {**structs.asdict(query), "namespace": query.namespace or ANY_GROUP, "kind": query.kind or ANY_GROUP}
 
 
-def _counted(transaction: Transaction, query: HoursQuery) -> int:
-    row = transaction.one(COUNTED, _pair(query))
+def _count_workloads(transaction: Transaction, query: HoursQuery) -> int:
+    row = transaction.fetch_one(TOTAL_WORKLOADS, _group_params(query))
     return row[0] if row else 0
 
 
-def _is_near(transaction: Transaction, query: HoursQuery, window: Window, total: int) -> bool:
-    """Whether a window lies nearer along the order of utilisation, past the rows of all hours, than it takes to gather
-    the rows of the hours that are asked for."""
-    passed = (window.offset + window.limit) * _counted(transaction, structs.replace(query, from_at=0, to_at=EVER))
-    return passed <= FETCH * total * total
+def _is_index_scan_cheaper(transaction: Transaction, query: HoursQuery, page: PageRequest, total: int) -> bool:
+    """Whether scanning the utilization index over all hours up to the page is cheaper than sorting the rows of the
+    requested hours."""
+    scanned = (page.offset + page.limit) * _count_workloads(
+        transaction, structs.replace(query, from_at=0, to_at=FAR_FUTURE_HOUR)
+    )
+    return scanned <= SORT_COST_FACTOR * total * total
 
 
-def _without_hours_before(transaction: Transaction, query: HoursQuery, window: Window) -> tuple[HoursQuery, Window]:
-    """The same rows, without the hours that lie before the window as a whole: a late page is found as soon as an
-    early one."""
-    counts = transaction.all(COUNTS, _pair(query))
-    left = window.offset
-    for hour_at, number in reversed(counts) if query.descending else counts:
-        if left < number:
+def _skip_whole_hours(transaction: Transaction, query: HoursQuery, page: PageRequest) -> tuple[HoursQuery, PageRequest]:
+    """The query and page without the hours that lie entirely before the page, so that late pages are as fast as
+    early ones."""
+    counts = transaction.fetch_all(WORKLOADS_BY_HOUR, _group_params(query))
+    offset = page.offset
+    for hour_at, count in reversed(counts) if query.descending else counts:
+        if offset < count:
             bound = {"to_at": hour_at} if query.descending else {"from_at": hour_at}
-            return structs.replace(query, **bound), Window(left, window.limit)
-        left -= number
-    return query, Window(window.offset, 0)
+            return structs.replace(query, **bound), PageRequest(offset, page.limit)
+        offset -= count
+    return query, PageRequest(page.offset, 0)

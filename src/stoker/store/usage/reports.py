@@ -1,113 +1,130 @@
-"""The ledger added up by the database: by whatever is asked for, over any hours, a page of it with the exact total.
+"""Usage reports: sums of the ledger by cluster, workspace, namespace, user, model, workload or label, in pages.
 
-Whole days are read by day, and only the ends of the range by hour. The primary keys find the hours and days of a
-cluster, the indexes `…_of_workspace` those of a workspace. What comes back is as long as the page, however long the
-range is.
+Whole days are read from the daily sums, and only the ends of the range from the hourly ledger. The primary keys find
+the rows of a cluster, the indexes `…_by_workspace` those of a workspace. The database returns one page, however long
+the range is.
+
+A sum of milli-GPU-milliseconds can exceed 64 bits: 100,000 GPUs reach the limit in three years. An amount is therefore
+summed in two columns, whole GPU-hours and the rest, and joined in Python.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct, structs
 
 from stoker.domain.clock import DAY_MS, HOUR_MS
-from stoker.domain.listing import Listing, Window
-from stoker.domain.report import Amounts, Group, UsageBy, UsageQuery
-from stoker.store import usage_days
-from stoker.store.base import Params, Row, Transaction
-from stoker.store.keys import by_keys
+from stoker.domain.queries.pages import PageRequest, PageResult
+from stoker.domain.usage.ledger import GPU_HOUR
+from stoker.domain.usage.report import UsageAmounts, UsageGroup, UsageGroupBy, UsageQuery
+from stoker.store.db.base import Params, Row, Transaction
+from stoker.store.sql.select_in import select_in
+from stoker.store.usage import ledger_days, open_hours
 
-AMOUNTS = ", ".join(usage_days.AMOUNTS)
-SUMS = ", ".join(f"CAST(SUM({name}) AS BIGINT) AS {name}" for name in usage_days.AMOUNTS)
-FROM_LEDGER = ", ".join(f"{amount} AS {name}" for name, amount in usage_days.AMOUNTS.items())
-HELD = "busy + idle + starting + unmeasured + lost"
-SORTS = {"allocated": HELD, "busy": "busy", "idle": "idle"}
-KEYS = {
-    UsageBy.CLUSTER: ("usage_day", "cluster_id"),
-    UsageBy.WORKSPACE: ("usage_day", "workspace_id"),
-    UsageBy.NAMESPACE: ("usage_day", "namespace"),
-    UsageBy.USER: ("usage_day", "user_id"),
-    UsageBy.MODEL: ("usage_day", "model"),
-    UsageBy.WORKLOAD: ("workload_day", "payer"),
-    UsageBy.LABEL: ("workload_day", "payer"),
+AMOUNT_COLUMNS = ", ".join(ledger_days.LEDGER_AMOUNTS)
+ZERO_AMOUNTS = ", ".join("0" for _ in ledger_days.LEDGER_AMOUNTS)
+AMOUNT_NAMES = (*ledger_days.LEDGER_AMOUNTS, "open")
+SPLIT_COLUMNS = tuple(f"{name}_{half}" for name in AMOUNT_NAMES for half in ("hours", "rest"))
+SPLIT_SUMS = ", ".join(
+    f"CAST(SUM({name} / {GPU_HOUR}) AS BIGINT) AS {name}_hours, CAST(SUM({name} % {GPU_HOUR}) AS BIGINT) AS {name}_rest"
+    for name in AMOUNT_NAMES
+)
+SPLIT_COLUMN_SUMS = ", ".join(f"CAST(SUM({half}) AS BIGINT) AS {half}" for half in SPLIT_COLUMNS)
+LEDGER_COLUMNS = ", ".join(f"{amount} AS {name}" for name, amount in ledger_days.LEDGER_AMOUNTS.items())
+ALLOCATED_CATEGORIES = ("busy", "idle", "starting", "unmeasured", "lost", "open")
+ALLOCATED_SUM = " + ".join(ALLOCATED_CATEGORIES)
+SORT_CATEGORIES = {"allocated": ALLOCATED_CATEGORIES, "busy": ("busy",), "idle": ("idle",)}
+GROUP_COLUMNS = {
+    UsageGroupBy.CLUSTER: ("usage_day", "cluster_id"),
+    UsageGroupBy.WORKSPACE: ("usage_day", "workspace_id"),
+    UsageGroupBy.NAMESPACE: ("usage_day", "namespace"),
+    UsageGroupBy.USER: ("usage_day", "user_id"),
+    UsageGroupBy.MODEL: ("usage_day", "model"),
+    UsageGroupBy.WORKLOAD: ("workload_day", "workload_uid"),
+    UsageGroupBy.LABEL: ("workload_day", "workload_uid"),
 }
-"""Which days tell it, and by which column; a label is looked up for the workloads."""
-LINES = f"""
-SELECT {{key}} AS key, model, {AMOUNTS}
+"""The daily table and the column of each grouping; labels are joined to workloads."""
+USAGE_LINES = f"""
+SELECT {{key}} AS key, model, {AMOUNT_COLUMNS}, 0 AS open
 FROM {{days}}
-WHERE {{whose}}
+WHERE {{scope}}
   AND day_at >= :first_day
   AND day_at < :last_day
 UNION ALL
-SELECT {{key}} AS key, model, {FROM_LEDGER}
+SELECT {{key}} AS key, model, {LEDGER_COLUMNS}, 0
 FROM ledger
-WHERE {{whose}}
+WHERE {{scope}}
   AND hour_at >= :from_at
   AND hour_at < :first_day
 UNION ALL
-SELECT {{key}} AS key, model, {FROM_LEDGER}
+SELECT {{key}} AS key, model, {LEDGER_COLUMNS}, 0
 FROM ledger
-WHERE {{whose}}
+WHERE {{scope}}
   AND hour_at >= :last_day
   AND hour_at < :to_at
+{{open}}
 """
-"""Whole days, and the hours before and after them."""
-SHARES = f"SELECT key, model, {SUMS} FROM ({LINES}) AS line {{held}} GROUP BY key, model"
-LABEL_SHARES = f"""
-SELECT COALESCE(workload_label.value, '') AS key, held.model, {SUMS}
-FROM ({SHARES}) AS held
-LEFT JOIN workload_label ON workload_label.workload_uid = held.key
+"""Whole days, the hours before and after them, and the allocations of hours that are not closed yet."""
+SUMS_BY_KEY = f"SELECT key, model, {SPLIT_SUMS} FROM ({USAGE_LINES}) AS line {{allocated}} GROUP BY key, model"
+SUMS_BY_LABEL = f"""
+SELECT COALESCE(workload_label.value, '') AS key, amounts.model, {SPLIT_COLUMN_SUMS}
+FROM ({SUMS_BY_KEY}) AS amounts
+LEFT JOIN workload_label ON workload_label.workload_uid = amounts.key
     AND workload_label.kind = 'label'
     AND workload_label.key = :label
-GROUP BY COALESCE(workload_label.value, ''), held.model
+GROUP BY COALESCE(workload_label.value, ''), amounts.model
 """
-PAGE = """
-WITH share AS ({shares}),
-whole AS (
-    SELECT key, CAST(SUM({sort}) AS BIGINT) AS place, COUNT(*) OVER () AS total
+PAGE_OF_GROUPS = f"""
+WITH share AS ({{shares}}),
+halves AS (
+    SELECT key, CAST(SUM({{hours}}) AS BIGINT) AS hours, CAST(SUM({{rest}}) AS BIGINT) AS rest
     FROM share
     GROUP BY key
-    ORDER BY place {way}, key
+),
+whole AS (
+    SELECT key, hours + rest / {GPU_HOUR} AS hours, rest % {GPU_HOUR} AS rest, COUNT(*) OVER () AS total
+    FROM halves
+    ORDER BY 2 {{direction}}, 3 {{direction}}, key
     LIMIT :limit
     OFFSET :offset
 )
-SELECT whole.total, share.key, share.model, {names}
+SELECT whole.total, share.key, share.model, {", ".join(f"share.{half}" for half in SPLIT_COLUMNS)}
 FROM whole
 JOIN share ON share.key = whole.key
-ORDER BY whole.place {way}, whole.key, share.model
+ORDER BY whole.hours {{direction}}, whole.rest {{direction}}, whole.key, share.model
 """
-COUNT = "SELECT COUNT(*) FROM (SELECT key FROM ({shares}) AS share GROUP BY key) AS whole"
-NOT_CLOSED = """
+COUNT_GROUPS = "SELECT COUNT(*) FROM (SELECT key FROM ({shares}) AS share GROUP BY key) AS whole"
+FIRST_UNCLOSED_HOUR = """
 SELECT MIN(hour_at)
 FROM usage_hour
 WHERE cluster_id = :cluster_id
   AND due > 0
   AND closed_at IS NULL
 """
-LAST = "SELECT MAX(hour_at) FROM usage_hour WHERE cluster_id = :cluster_id"
-WORKSPACES = "SELECT id, name FROM workspace WHERE id IN (:keys)"
-FORMER_WORKSPACES = """
+LAST_HOUR = "SELECT MAX(hour_at) FROM usage_hour WHERE cluster_id = :cluster_id"
+WORKSPACE_NAMES = "SELECT id, name FROM workspace WHERE id IN (:keys)"
+DELETED_WORKSPACE_NAMES = """
 SELECT workspace_id, MIN(namespace)
 FROM usage_day
 WHERE workspace_id IN (:keys)
 GROUP BY workspace_id
-"""  # index usage_day_of_workspace
-USERS = "SELECT id, name FROM account WHERE id IN (:keys)"
-FORMER_USERS = """
+"""  # index usage_day_by_workspace
+USER_NAMES = "SELECT id, name FROM user_account WHERE id IN (:keys)"
+USER_NAMES_FROM_WORKLOADS = """
 SELECT user_id, MIN(user_name)
 FROM workload
 WHERE user_id IN (:keys)
   AND deleted_at IS NULL
 GROUP BY user_id
-"""  # index workload_of_user
-FORGOTTEN_USERS = """
+"""  # index workload_by_user
+USER_NAMES_FROM_DELETED_WORKLOADS = """
 SELECT user_id, MIN(user_name)
 FROM workload
 WHERE user_id IN (:keys)
   AND deleted_at IS NOT NULL
 GROUP BY user_id
-"""  # all of index workload_gone_at: only for users who are gone with all they had
-WORKLOADS = """
+"""  # scans index workload_deleted_by_deleted_at: only for deleted users without other workloads
+WORKLOAD_OWNERS = """
 SELECT workload.uid, workload.slug, workload.workspace_id, COALESCE(workspace.name, ''), workload.user_name,
        cluster.name
 FROM workload
@@ -117,8 +134,8 @@ WHERE workload.uid IN (:keys)
 """
 
 
-class PaidFor(Struct, frozen=True):
-    """Whose a workload is."""
+class WorkloadOwner(Struct, frozen=True):
+    """The workspace, user and cluster of a workload."""
 
     uid: str
     slug: str
@@ -128,71 +145,80 @@ class PaidFor(Struct, frozen=True):
     cluster: str
 
 
-def page(transaction: Transaction, query: UsageQuery, window: Window) -> Listing[Group]:
-    """Some rows in the order that is asked for; what is equal is ordered by key."""
-    shares, params = _shares(query), _params(query)
-    sql = PAGE.format(
+def list_groups(transaction: Transaction, query: UsageQuery, page: PageRequest) -> PageResult[UsageGroup]:
+    """One page of groups in the query's order; ties are ordered by key."""
+    shares, params = _sums_sql(query), _params(query)
+    sql = PAGE_OF_GROUPS.format(
         shares=shares,
-        sort=SORTS[query.sort],
-        way="DESC" if query.descending else "ASC",
-        names=", ".join(f"share.{name}" for name in usage_days.AMOUNTS),
+        hours=" + ".join(f"{name}_hours" for name in SORT_CATEGORIES[query.sort]),
+        rest=" + ".join(f"{name}_rest" for name in SORT_CATEGORIES[query.sort]),
+        direction="DESC" if query.descending else "ASC",
     )
-    rows = transaction.all(sql, {**params, "limit": window.limit, "offset": window.offset})
+    rows = transaction.fetch_all(sql, {**params, "limit": page.limit, "offset": page.offset})
     if rows:
-        return Listing(_groups(row[1:] for row in rows), rows[0][0])
-    counted = transaction.one(COUNT.format(shares=shares), params) if window.offset else None
-    return Listing([], counted[0] if counted else 0)
+        return PageResult(_build_groups(row[1:] for row in rows), rows[0][0])
+    counted = transaction.fetch_one(COUNT_GROUPS.format(shares=shares), params) if page.offset else None
+    return PageResult([], counted[0] if counted else 0)
 
 
-def totals(transaction: Transaction, query: UsageQuery) -> dict[str, Amounts]:
-    """Everything that is asked for, by model; with what nobody held where all may be seen."""
-    rows = transaction.all(_shares(structs.replace(query, by=UsageBy.MODEL)), _params(query))
-    return {model: Amounts(*amounts) for _, model, *amounts in rows}
+def totals_by_model(transaction: Transaction, query: UsageQuery) -> dict[str, UsageAmounts]:
+    """Total amounts of the query by model, with unallocated amounts if the query includes them."""
+    rows = transaction.fetch_all(_sums_sql(structs.replace(query, group_by=UsageGroupBy.MODEL)), _params(query))
+    return {model: _join_amounts(halves) for _, model, *halves in rows}
 
 
-def through(transaction: Transaction, cluster_id: str) -> int | None:
-    """The end of the last hour up to which all are closed; None for a cluster that never had GPUs."""
-    [first_open] = transaction.one(NOT_CLOSED, {"cluster_id": cluster_id}) or (None,)
-    [last] = transaction.one(LAST, {"cluster_id": cluster_id}) or (None,)
+def closed_until(transaction: Transaction, cluster_id: str) -> int | None:
+    """The time up to which all hours are closed; None for a cluster that never had GPUs."""
+    [first_open] = transaction.fetch_one(FIRST_UNCLOSED_HOUR, {"cluster_id": cluster_id}) or (None,)
+    [last] = transaction.fetch_one(LAST_HOUR, {"cluster_id": cluster_id}) or (None,)
     if first_open is not None:
         return first_open
     return None if last is None else last + HOUR_MS
 
 
 def workspace_names(transaction: Transaction, ids: Collection[int]) -> dict[str, str]:
-    """By id; of those that are gone, the namespace that they had."""
+    """Workspace names by id; a deleted workspace is shown with its namespace."""
     known: dict[int, str] = {}
-    for sql in (WORKSPACES, FORMER_WORKSPACES):
-        known |= by_keys(transaction, sql, set(ids) - known.keys())
+    for sql in (WORKSPACE_NAMES, DELETED_WORKSPACE_NAMES):
+        known |= select_in(transaction, sql, set(ids) - known.keys())
     return {str(number): name for number, name in known.items()}
 
 
 def user_names(transaction: Transaction, ids: Collection[str]) -> dict[str, str]:
-    """By id; of those that are gone, as their workloads remember them, which may be gone too."""
+    """User names by id; names of deleted users come from their workloads, if any are left."""
     known: dict[str, str] = {}
-    for sql in (USERS, FORMER_USERS, FORGOTTEN_USERS):
-        known |= by_keys(transaction, sql, set(ids) - known.keys())
+    for sql in (USER_NAMES, USER_NAMES_FROM_WORKLOADS, USER_NAMES_FROM_DELETED_WORKLOADS):
+        known |= select_in(transaction, sql, set(ids) - known.keys())
     return known
 
 
-def workloads(transaction: Transaction, uids: Collection[str]) -> dict[str, PaidFor]:
-    return {row[0]: PaidFor(*row) for row in by_keys(transaction, WORKLOADS, uids)}
+def workload_owners(transaction: Transaction, uids: Collection[str]) -> dict[str, WorkloadOwner]:
+    return {row[0]: WorkloadOwner(*row) for row in select_in(transaction, WORKLOAD_OWNERS, uids)}
 
 
-def _shares(query: UsageQuery) -> str:
-    days, key = KEYS[query.by]
-    sql = LABEL_SHARES if query.by is UsageBy.LABEL else SHARES
-    return sql.format(days=days, key=key, whose=_whose(query), held="" if query.whole else f"WHERE {HELD} > 0")
+def _sums_sql(query: UsageQuery) -> str:
+    days, key = GROUP_COLUMNS[query.group_by]
+    sql = SUMS_BY_LABEL if query.group_by is UsageGroupBy.LABEL else SUMS_BY_KEY
+    return sql.format(
+        days=days,
+        key=key,
+        scope=_scope_condition(query),
+        open=open_hours.open_lines_sql(query, key, ZERO_AMOUNTS, _workspace_params(query)),
+        allocated="" if query.includes_unallocated else f"WHERE {ALLOCATED_SUM} > 0",
+    )
 
 
-def _whose(query: UsageQuery) -> str:
-    clusters = _names("cluster", query.cluster_ids)
+def _scope_condition(query: UsageQuery) -> str:
+    clusters = _param_list("cluster", query.cluster_ids)
     if query.workspace_ids is None:
         return f"cluster_id IN ({clusters})"
-    workspaces = _names("workspace", query.workspace_ids)
-    return (
-        f"workspace_id IN ({workspaces}) AND cluster_id || '' IN ({clusters})"  # so that the workspace's index is used
-    )
+    # the expression is not indexed, so that the index on the workspace is used
+    return f"workspace_id IN ({_workspace_params(query)}) AND cluster_id || '' IN ({clusters})"
+
+
+def _workspace_params(query: UsageQuery) -> str:
+    """The parameters of the selected workspaces; empty for all."""
+    return "" if query.workspace_ids is None else _param_list("workspace", query.workspace_ids)
 
 
 def _params(query: UsageQuery) -> Params:
@@ -206,17 +232,25 @@ def _params(query: UsageQuery) -> Params:
         "last_day": last_day,
         "label": query.label,
     }
-    params |= {f"cluster_{number}": each for number, each in enumerate(query.cluster_ids)}
-    return params | {f"workspace_{number}": each for number, each in enumerate(query.workspace_ids or ())}
+    params |= {f"cluster_{number}": cluster_id for number, cluster_id in enumerate(query.cluster_ids)}
+    params |= open_hours.open_params(query.unclosed_intervals)
+    return params | {
+        f"workspace_{number}": workspace_id for number, workspace_id in enumerate(query.workspace_ids or ())
+    }
 
 
-def _names(stem: str, values: Collection[object]) -> str:
-    """Their parameters; none at all finds nothing."""
+def _param_list(stem: str, values: Collection[object]) -> str:
+    """Named parameters for an IN list; an empty list becomes NULL, which matches nothing."""
     return ", ".join(f":{stem}_{number}" for number in range(len(values))) or "NULL"
 
 
-def _groups(rows: Iterable[Row]) -> list[Group]:
-    found: dict[str, dict[str, Amounts]] = {}
-    for key, model, *amounts in rows:
-        found.setdefault(str(key), {})[model] = Amounts(*amounts)
-    return [Group(key, models) for key, models in found.items()]
+def _build_groups(rows: Iterable[Row]) -> list[UsageGroup]:
+    groups: dict[str, dict[str, UsageAmounts]] = {}
+    for key, model, *halves in rows:
+        groups.setdefault(str(key), {})[model] = _join_amounts(halves)
+    return [UsageGroup(key, models) for key, models in groups.items()]
+
+
+def _join_amounts(halves: Sequence[int]) -> UsageAmounts:
+    """Join the two columns of each amount."""
+    return UsageAmounts(*(hours * GPU_HOUR + rest for hours, rest in zip(halves[::2], halves[1::2], strict=True)))

@@ -1,70 +1,86 @@
-"""Events on their way to webhooks. An event is written in the transaction of the change that it tells about, for every
-webhook that wants it: it is there exactly when the change is. Where there are no webhooks nothing is written."""
+"""The transactional outbox of webhook deliveries.
+
+An event is written in the transaction of the change that caused it, once per subscribed webhook, so there is a
+delivery exactly if the change was committed. Without webhooks nothing is written.
+"""
 
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from stoker.domain.lifecycle import Change
-from stoker.domain.listing import Listing, Window
-from stoker.domain.webhooks import Delivery, DeliveryState, EventType, Told, Webhook, event_of, workload_event
-from stoker.domain.workload import Pod, Workload
-from stoker.store import clusters, pods, webhooks, workspaces
-from stoker.store.base import Row, Transaction
-from stoker.store.listing import page, where
+from stoker.domain.queries.pages import PageRequest, PageResult
+from stoker.domain.webhooks.model import (
+    DeliveryState,
+    Webhook,
+    WebhookDelivery,
+    WebhookEvent,
+    WebhookEventType,
+    build_workload_event,
+    event_type_of,
+)
+from stoker.domain.workload.model import Workload
+from stoker.domain.workload.phase_change import Transition
+from stoker.domain.workload.pod import Pod
+from stoker.store.cluster import clusters
+from stoker.store.db.base import Row, Transaction
+from stoker.store.identity import workspaces
+from stoker.store.sql.pagination import fetch_page, where_clause
+from stoker.store.webhooks import subscriptions
+from stoker.store.workloads import pods
 
 ADD = """
-INSERT INTO webhook_delivery (webhook_id, event_id, event, at, payload, state, tries, next_at, error)
+INSERT INTO webhook_delivery (webhook_id, event_id, event, at, payload, state, attempts, next_attempt_at, error)
 VALUES (:webhook_id, :event_id, :event, :at, :payload, 'pending', 0, 0, '')
 """
-FIRST_DUE = """
+NEXT_DUE_BY_WEBHOOK = """
 SELECT webhook.id, (
-    SELECT webhook_delivery.next_at
+    SELECT webhook_delivery.next_attempt_at
     FROM webhook_delivery
     WHERE webhook_delivery.webhook_id = webhook.id
       AND webhook_delivery.state = 'pending'
-    ORDER BY webhook_delivery.next_at, webhook_delivery.number
+    ORDER BY webhook_delivery.next_attempt_at, webhook_delivery.number
     LIMIT 1
 )
 FROM webhook
 WHERE webhook.enabled = 1
 """
-NEXT = """
-SELECT webhook_delivery.number, webhook_delivery.event_id, webhook_delivery.payload, webhook_delivery.tries,
+NEXT_PENDING = """
+SELECT webhook_delivery.number, webhook_delivery.event_id, webhook_delivery.payload, webhook_delivery.attempts,
        webhook.url
 FROM webhook_delivery
 JOIN webhook ON webhook.id = webhook_delivery.webhook_id
 WHERE webhook_delivery.webhook_id = :webhook_id
   AND webhook_delivery.state = 'pending'
-  AND webhook_delivery.next_at <= :now
-ORDER BY webhook_delivery.next_at, webhook_delivery.number
+  AND webhook_delivery.next_attempt_at <= :now
+ORDER BY webhook_delivery.next_attempt_at, webhook_delivery.number
 LIMIT 1
 """
-RECORD = """
+RECORD_RESULT = """
 UPDATE webhook_delivery
-SET state = :state, tries = :tries, next_at = :next_at, tried_at = :tried_at, status = :status, error = :error
+SET state = :state, attempts = :tries, next_attempt_at = :next_at, last_attempt_at = :tried_at, status = :status,
+    error = :error
 WHERE number = :number
   AND state = 'pending'
 """
-GIVE_UP = """
+CANCEL_PENDING = """
 UPDATE webhook_delivery
-SET state = 'given-up', next_at = NULL, error = :error
+SET state = 'given-up', next_attempt_at = NULL, error = :error
 WHERE webhook_id = :webhook_id
   AND state = 'pending'
 """
-COLUMNS = "number, webhook_id, event_id, event, at, state, tries, next_at, tried_at, status, error"
-ADD_ONE = f"{ADD} RETURNING {COLUMNS}"
-AGAIN = f"""
+COLUMNS = "number, webhook_id, event_id, event, at, state, attempts, next_attempt_at, last_attempt_at, status, error"
+ADD_RETURNING = f"{ADD} RETURNING {COLUMNS}"
+REQUEUE = f"""
 UPDATE webhook_delivery
-SET state = 'pending', tries = 0, next_at = 0
+SET state = 'pending', attempts = 0, next_attempt_at = 0
 WHERE number = :number
   AND webhook_id = :webhook_id
 RETURNING {COLUMNS}
 """
 
 
-class Parcel(Struct, frozen=True):
-    """What is to be sent now, and where."""
+class PendingDelivery(Struct, frozen=True):
+    """A delivery that is due, with its URL and the secrets that sign it."""
 
     number: int
     event_id: str
@@ -74,8 +90,8 @@ class Parcel(Struct, frozen=True):
     secrets: tuple[str, ...]
 
 
-class Outcome(Struct, frozen=True):
-    """What came of a try; `next_at` is when there is another."""
+class DeliveryResult(Struct, frozen=True):
+    """The result of an attempt; `next_at` is the time of the next attempt, or None."""
 
     state: DeliveryState
     tries: int
@@ -85,105 +101,122 @@ class Outcome(Struct, frozen=True):
     error: str
 
 
-def tell_changes(transaction: Transaction, changes: Iterable[tuple[Workload, Change]]) -> None:
-    """Write down what these changes of workloads are to others."""
-    happened = [(kind, change) for before, change in changes if (kind := event_of(before, change)) is not None]
-    hooks = webhooks.enabled(transaction, {each.workload.workspace_id for _, each in happened}) if happened else []
-    heard = [
+def enqueue_transitions(transaction: Transaction, changes: Iterable[tuple[Workload, Transition]]) -> None:
+    """Enqueue the events of workload transitions for the subscribed webhooks."""
+    events = [(kind, change) for before, change in changes if (kind := event_type_of(before, change)) is not None]
+    hooks = (
+        subscriptions.enabled_for(transaction, {change.workload.workspace_id for _, change in events}) if events else []
+    )
+    subscribed = [
         (kind, change)
-        for kind, change in happened
-        if any(hook.wants(kind, change.workload.workspace_id) for hook in hooks)
+        for kind, change in events
+        if any(hook.subscribes_to(kind, change.workload.workspace_id) for hook in hooks)
     ]
-    if heard:
-        tell(transaction, hooks, _worded(transaction, heard))
+    if subscribed:
+        enqueue(transaction, hooks, _build_events(transaction, subscribed))
 
 
-def tell(transaction: Transaction, hooks: Sequence[Webhook], events: Iterable[Told]) -> None:
-    """Write events down for those of these webhooks that want them."""
-    rows = [_row(hook, event) for event in events for hook in hooks if hook.wants(event.type, event.workspace_id)]
-    transaction.many(ADD, rows)
+def enqueue(transaction: Transaction, hooks: Sequence[Webhook], events: Iterable[WebhookEvent]) -> None:
+    """Enqueue events for those of the webhooks that subscribe to them."""
+    rows = [
+        _delivery_row(hook, event)
+        for event in events
+        for hook in hooks
+        if hook.subscribes_to(event.type, event.workspace_id)
+    ]
+    transaction.execute_many(ADD, rows)
 
 
-def tell_one(transaction: Transaction, hook: Webhook, event: Told) -> Delivery:
-    """Write an event down for one webhook, whatever it wants."""
-    row = transaction.one(ADD_ONE, _row(hook, event))
+def enqueue_one(transaction: Transaction, hook: Webhook, event: WebhookEvent) -> WebhookDelivery:
+    """Enqueue an event for one webhook, regardless of its subscription."""
+    row = transaction.fetch_one(ADD_RETURNING, _delivery_row(hook, event))
     if row is None:
-        raise RuntimeError("an event was not written down")
-    return _delivery(row)
+        raise RuntimeError("the delivery was not inserted")
+    return _delivery_from_row(row)
 
 
-def send_again(transaction: Transaction, webhook_id: str, number: int) -> Delivery | None:
-    """Begin anew with an event, whatever came of it before; None when the webhook has none of this number."""
-    row = transaction.one(AGAIN, {"webhook_id": webhook_id, "number": number})
-    return _delivery(row) if row else None
+def requeue(transaction: Transaction, webhook_id: str, number: int) -> WebhookDelivery | None:
+    """Make a delivery pending again, whatever its state; None if the webhook has no delivery of this number."""
+    row = transaction.fetch_one(REQUEUE, {"webhook_id": webhook_id, "number": number})
+    return _delivery_from_row(row) if row else None
 
 
-def first_due(transaction: Transaction) -> dict[str, int]:
-    """When each webhook that has anything to come is next due."""
-    return {row[0]: row[1] for row in transaction.all(FIRST_DUE) if row[1] is not None}
+def next_due_by_webhook(transaction: Transaction) -> dict[str, int]:
+    """The time of the next attempt of each webhook with pending deliveries."""
+    return {row[0]: row[1] for row in transaction.fetch_all(NEXT_DUE_BY_WEBHOOK) if row[1] is not None}
 
 
-def next_parcel(transaction: Transaction, webhook_id: str, now: int) -> Parcel | None:
-    """The oldest that is due for a webhook."""
-    row = transaction.one(NEXT, {"webhook_id": webhook_id, "now": now})
+def next_pending(transaction: Transaction, webhook_id: str, now: int) -> PendingDelivery | None:
+    """The oldest delivery of a webhook that is due."""
+    row = transaction.fetch_one(NEXT_PENDING, {"webhook_id": webhook_id, "now": now})
     if row is None:
         return None
     number, event_id, payload, tries, url = row
-    return Parcel(number, event_id, payload.encode(), tries, url, webhooks.secrets(transaction, webhook_id, now))
-
-
-def record(transaction: Transaction, number: int, outcome: Outcome) -> None:
-    """What came of a try, unless it was given up meanwhile."""
-    fields = {name: getattr(outcome, name) for name in Outcome.__struct_fields__}
-    transaction.run(RECORD, {**fields, "number": number})
-
-
-def give_up(transaction: Transaction, webhook_id: str, why: str) -> None:
-    """Nothing more goes to this webhook of what was on its way."""
-    transaction.run(GIVE_UP, {"webhook_id": webhook_id, "error": why})
-
-
-def deliveries(
-    transaction: Transaction, webhook_id: str, window: Window, state: DeliveryState | None = None
-) -> Listing[Delivery]:
-    """Of a webhook all, or those in one state; newest first."""
-    return page(
-        transaction,
-        _delivery,
-        select=f"SELECT {COLUMNS}",
-        source="FROM webhook_delivery",
-        condition=where("webhook_id = :webhook_id", "state = :state" if state is not None else None),
-        order="number DESC",
-        params={"webhook_id": webhook_id, "state": state},
-        window=window,
+    return PendingDelivery(
+        number, event_id, payload.encode(), tries, url, subscriptions.valid_secrets(transaction, webhook_id, now)
     )
 
 
-def _worded(transaction: Transaction, heard: Sequence[tuple[EventType, Change]]) -> list[Told]:
-    """These events as they are sent, with what is only looked up for those who listen."""
-    found = [change.workload for _, change in heard]
-    places = {each: workspaces.get(transaction, each) for each in {workload.workspace_id for workload in found}}
-    homes = {each: clusters.find(transaction, each) for each in {workload.cluster_id for workload in found}}
-    carried = pods.present(transaction, [workload.uid for workload in found])
+def record_result(transaction: Transaction, number: int, result: DeliveryResult) -> None:
+    """Record the result of an attempt, unless the delivery was cancelled meanwhile."""
+    fields = {name: getattr(result, name) for name in DeliveryResult.__struct_fields__}
+    transaction.execute(RECORD_RESULT, {**fields, "number": number})
+
+
+def cancel_pending(transaction: Transaction, webhook_id: str, reason: str) -> None:
+    """Cancel all pending deliveries of a webhook."""
+    transaction.execute(CANCEL_PENDING, {"webhook_id": webhook_id, "error": reason})
+
+
+def list_deliveries(
+    transaction: Transaction, webhook_id: str, page: PageRequest, state: DeliveryState | None = None
+) -> PageResult[WebhookDelivery]:
+    """Deliveries of a webhook, of all states or of one, newest first."""
+    return fetch_page(
+        transaction,
+        _delivery_from_row,
+        select=f"SELECT {COLUMNS}",
+        source="FROM webhook_delivery",
+        condition=where_clause("webhook_id = :webhook_id", "state = :state" if state is not None else None),
+        order="number DESC",
+        params={"webhook_id": webhook_id, "state": state},
+        page=page,
+    )
+
+
+def _build_events(
+    transaction: Transaction, subscribed: Sequence[tuple[WebhookEventType, Transition]]
+) -> list[WebhookEvent]:
+    """Build the payloads. Names and exit codes are only looked up here, for events that have a subscriber."""
+    workloads = [change.workload for _, change in subscribed]
+    workspace_by_id = {
+        workspace_id: workspaces.get(transaction, workspace_id)
+        for workspace_id in {workload.workspace_id for workload in workloads}
+    }
+    cluster_by_id = {
+        cluster_id: clusters.find(transaction, cluster_id)
+        for cluster_id in {workload.cluster_id for workload in workloads}
+    }
+    pods_by_workload = pods.of_current_attempt(transaction, [workload.uid for workload in workloads])
     return [
-        workload_event(
+        build_workload_event(
             kind,
             change,
-            workspace=place.name if (place := places[change.workload.workspace_id]) else "",
-            cluster=home.name if (home := homes[change.workload.cluster_id]) else "",
-            exit_code=_exit_code(carried.get(change.workload.uid, ())),
+            workspace=workspace.name if (workspace := workspace_by_id[change.workload.workspace_id]) else "",
+            cluster=cluster.name if (cluster := cluster_by_id[change.workload.cluster_id]) else "",
+            exit_code=_exit_code(pods_by_workload.get(change.workload.uid, ())),
         )
-        for kind, change in heard
+        for kind, change in subscribed
     ]
 
 
-def _exit_code(carried: Iterable[Pod]) -> int | None:
-    """The first that is not 0; 0 when all that are known are."""
-    codes = [pod.exit_code for pod in sorted(carried, key=lambda pod: pod.rank) if pod.exit_code is not None]
+def _exit_code(attempt: Iterable[Pod]) -> int | None:
+    """The first non-zero exit code by rank; 0 if all known codes are 0; None if none is known."""
+    codes = [pod.exit_code for pod in sorted(attempt, key=lambda pod: pod.rank) if pod.exit_code is not None]
     return next((code for code in codes if code), 0 if codes else None)
 
 
-def _row(hook: Webhook, event: Told) -> dict[str, object]:
+def _delivery_row(hook: Webhook, event: WebhookEvent) -> dict[str, object]:
     return {
         "webhook_id": hook.id,
         "event_id": event.id,
@@ -193,12 +226,12 @@ def _row(hook: Webhook, event: Told) -> dict[str, object]:
     }
 
 
-def _delivery(row: Row) -> Delivery:
-    return Delivery(
+def _delivery_from_row(row: Row) -> WebhookDelivery:
+    return WebhookDelivery(
         number=row[0],
         webhook_id=row[1],
         event_id=row[2],
-        event=EventType(row[3]),
+        event=WebhookEventType(row[3]),
         at=row[4],
         state=DeliveryState(row[5]),
         tries=row[6],

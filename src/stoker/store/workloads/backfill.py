@@ -1,76 +1,84 @@
-"""Whole lives of workloads at once, as if each had been written while it was lived.
+"""Writes complete histories of workloads in one go.
 
-The rows are those that `workloads.add`, `workloads.apply` and `pods` would have left behind, without the steps between.
+The rows are the same that `transitions`, `pods` and `allocations` would have left after each single step.
 """
 
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct, structs
 
-from stoker.domain.lifecycle import Change
-from stoker.domain.workload import Pod
-from stoker.store import pods, workloads
-from stoker.store.base import Transaction
-from stoker.store.pods import Allocation
-from stoker.store.workload_counts import move
+from stoker.domain.workload.phase_change import Transition
+from stoker.domain.workload.pod import Pod
+from stoker.store.db.base import Transaction
+from stoker.store.workloads import allocations, counts, pods, transitions
+from stoker.store.workloads import rows as workload_rows
+from stoker.store.workloads.allocations import Allocation
 
 ADD_PHASE = """
 INSERT INTO phase_interval (workload_uid, version, phase, from_at, to_at)
 VALUES (:uid, :version, :phase, :at, :to_at)
 """
 ADD_POD = pods.ADD.replace("NULL)", ":ended_at)")
-ADD_ALLOCATION = pods.ALLOCATE.replace("NULL)", ":to_at)")
+ADD_ALLOCATION = allocations.ALLOCATE.replace("NULL)", ":to_at)")
 
 
-class Held(Struct, frozen=True):
-    """A GPU that a pod held; `to_at` is None while it still does."""
+class BackfilledAllocation(Struct, frozen=True):
+    """An allocation with its end; `to_at` is None while the pod still holds the GPU."""
 
     allocation: Allocation
     to_at: int | None
 
 
-class Life(Struct, frozen=True):
-    """Every change of a workload, oldest first, and all its pods as they are now."""
+class WorkloadHistory(Struct, frozen=True):
+    """All transitions of a workload, oldest first, and all its pods in their last state."""
 
-    changes: Sequence[Change]
+    transitions: Sequence[Transition]
     pods: Sequence[Pod]
-    held: Sequence[Held]
+    allocations: Sequence[BackfilledAllocation]
 
 
-def add(transaction: Transaction, lives: Sequence[Life], told_since: int) -> None:
-    """Write these lives. The event stream only tells of what happened since `told_since`."""
-    last = [life.changes[-1].workload for life in lives]
-    transaction.many(workloads.ADD, [workloads.params(workload) for workload in last])
-    move(transaction, (), last)
-    transaction.many(workloads.ADD_LABEL, [row for workload in last for row in workloads.label_rows(workload)])
-    transaction.many(ADD_PHASE, [row for life in lives for row in _phases(life.changes)])
-    said = [(at, row) for life in lives for at, row in _said(life.changes)]
-    transaction.many(workloads.ADD_CONDITION, [row for _, row in said])
-    told = sorted((pair for pair in said if pair[0] >= told_since), key=lambda pair: pair[0])
-    transaction.many(workloads.ADD_CHANGE, [row for _, row in told])
-    homes = [({"cluster_id": workload.cluster_id}, life) for workload, life in zip(last, lives, strict=True)]
-    transaction.many(ADD_POD, [{**pods.params(pod), **home} for home, life in homes for pod in life.pods])
-    transaction.many(
+def add_histories(transaction: Transaction, histories: Sequence[WorkloadHistory], events_since: int) -> None:
+    """Write histories. Only conditions since `events_since` are added to the event stream."""
+    last = [history.transitions[-1].workload for history in histories]
+    transaction.execute_many(workload_rows.ADD, [workload_rows.row_params(workload) for workload in last])
+    counts.adjust(transaction, (), last)
+    transaction.execute_many(
+        workload_rows.ADD_LABEL, [row for workload in last for row in workload_rows.label_rows(workload)]
+    )
+    transaction.execute_many(ADD_PHASE, [row for history in histories for row in _phase_intervals(history.transitions)])
+    conditions = [(at, row) for history in histories for at, row in _condition_rows(history.transitions)]
+    transaction.execute_many(transitions.ADD_CONDITION, [row for _, row in conditions])
+    events = sorted((pair for pair in conditions if pair[0] >= events_since), key=lambda pair: pair[0])
+    transaction.execute_many(transitions.ADD_EVENT, [row for _, row in events])
+    by_cluster = [
+        ({"cluster_id": workload.cluster_id}, history) for workload, history in zip(last, histories, strict=True)
+    ]
+    transaction.execute_many(
+        ADD_POD, [{**pods.row_params(pod), **cluster} for cluster, history in by_cluster for pod in history.pods]
+    )
+    transaction.execute_many(
         ADD_ALLOCATION,
         [
-            {**structs.asdict(each.allocation), **home, "to_at": each.to_at}
-            for home, life in homes
-            for each in life.held
+            {**structs.asdict(entry.allocation), **cluster, "to_at": entry.to_at}
+            for cluster, history in by_cluster
+            for entry in history.allocations
         ],
     )
-    open_ones = {each.allocation.workload_uid for life in lives for each in life.held if each.to_at is None}
-    pods.add_up(transaction, open_ones)
+    allocated = {
+        entry.allocation.workload_uid for history in histories for entry in history.allocations if entry.to_at is None
+    }
+    allocations.refresh_workload_allocations(transaction, allocated)
 
 
-def _phases(changes: Sequence[Change]) -> Iterator[dict[str, object]]:
-    """One row for each time that it was in a phase; the last one is open unless it has ended."""
-    moved = [
+def _phase_intervals(changes: Sequence[Transition]) -> Iterator[dict[str, object]]:
+    """One row per phase interval; the last one is open unless the workload has finished."""
+    entered = [
         change.workload
         for before, change in zip((None, *changes), changes, strict=False)
         if before is None or change.workload.phase is not before.workload.phase
     ]
-    for workload, after in zip(moved, (*moved[1:], None), strict=True):
-        if not workload.phase.ended:
+    for workload, after in zip(entered, (*entered[1:], None), strict=True):
+        if not workload.phase.is_finished:
             yield {
                 "uid": workload.uid,
                 "version": workload.version,
@@ -80,10 +88,10 @@ def _phases(changes: Sequence[Change]) -> Iterator[dict[str, object]]:
             }
 
 
-def _said(changes: Sequence[Change]) -> Iterator[tuple[int, dict[str, object]]]:
-    """Every condition, and when it came."""
+def _condition_rows(changes: Sequence[Transition]) -> Iterator[tuple[int, dict[str, object]]]:
+    """The time and the row of every condition."""
     for before, change in zip((None, *changes), changes, strict=False):
-        moved = before is None or change.workload.phase is not before.workload.phase
-        kind = "created" if before is None else "phase" if moved else "changed"
-        rows = workloads.condition_rows(change.workload, change.conditions, kind)
+        entered = before is None or change.workload.phase is not before.workload.phase
+        kind = "created" if before is None else "phase" if entered else "changed"
+        rows = transitions.condition_rows(change.workload, change.conditions, kind)
         yield from ((condition.at, row) for condition, row in zip(change.conditions, rows, strict=True))

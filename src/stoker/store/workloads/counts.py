@@ -1,18 +1,19 @@
-"""How many workloads are alike: written in the transaction that adds or changes them, so it is always exact.
+"""Counts of workloads by group, updated in the transaction that adds or changes them, so they are always exact.
 
-What is changed together is added up first, and each row is written once, in the order of its key. A row is split
-into lanes, one for each connection that writes, so that connections do not wait for each other; one lane alone says
-nothing, and may be below zero.
+A transaction writes each changed row once, in key order, so that writers cannot deadlock. A count is sharded by
+connection so that writers do not wait for each other; only the sum of the shards is meaningful, and a single shard
+may be negative.
 """
 
 from collections import Counter
 from collections.abc import Iterable
 
-from stoker.domain.workload import Phase, Workload
-from stoker.store.base import Row, Transaction
+from stoker.domain.workload.model import Workload
+from stoker.domain.workload.phase import Phase
+from stoker.store.db.base import Row, Transaction
 
-COLUMNS = (
-    "hidden",
+GROUP_COLUMNS = (
+    "visibility",
     "cluster_id",
     "namespace",
     "kind",
@@ -21,34 +22,34 @@ COLUMNS = (
     "user_name",
     "user_id",
     "priority",
-    "pools",
+    "node_pools",
 )
-THERE, LEAVING, GONE = 0, 1, 2
-"""`hidden`: what there is, what is deleted and whose pods still go, and what is gone."""
-KEY = ", ".join((*COLUMNS, "lane"))
-COUNT = f"""
-INSERT INTO workload_count ({KEY}, workloads)
-VALUES ({", ".join(f":{column}" for column in (*COLUMNS, "lane"))}, :workloads)
-ON CONFLICT ({KEY}) DO UPDATE SET workloads = workload_count.workloads + excluded.workloads
+VISIBLE, DELETING, DELETED = 0, 1, 2
+"""Values of `visibility`: not deleted; deleted with pods still terminating; deleted."""
+PRIMARY_KEY = ", ".join((*GROUP_COLUMNS, "shard"))
+ADD_TO_COUNT = f"""
+INSERT INTO workload_count ({PRIMARY_KEY}, workloads)
+VALUES ({", ".join(f":{column}" for column in (*GROUP_COLUMNS, "shard"))}, :workloads)
+ON CONFLICT ({PRIMARY_KEY}) DO UPDATE SET workloads = workload_count.workloads + excluded.workloads
 """
-SPLIT = f"""
-SELECT {", ".join(COLUMNS)}, CAST(SUM(workloads) AS BIGINT)
+SHARDED_GROUPS = f"""
+SELECT {", ".join(GROUP_COLUMNS)}, CAST(SUM(workloads) AS BIGINT)
 FROM workload_count
-GROUP BY {", ".join(COLUMNS)}
+GROUP BY {", ".join(GROUP_COLUMNS)}
 HAVING COUNT(*) > 1 OR SUM(workloads) = 0
 LIMIT :limit
 """
-REMOVE = f"""
+DELETE_GROUP = f"""
 DELETE FROM workload_count
-WHERE {" AND ".join(f"{column} = :{column}" for column in COLUMNS)}
+WHERE {" AND ".join(f"{column} = :{column}" for column in GROUP_COLUMNS)}
 """
 
 
-def key(workload: Workload) -> Row:
-    """What a workload is counted by."""
-    hidden = THERE if workload.deleted_at is None else LEAVING if workload.phase is Phase.DELETING else GONE
+def group_key(workload: Workload) -> Row:
+    """The group that a workload is counted in: values of GROUP_COLUMNS."""
+    visibility = VISIBLE if workload.deleted_at is None else DELETING if workload.phase is Phase.DELETING else DELETED
     return (
-        hidden,
+        visibility,
         workload.cluster_id,
         workload.namespace,
         workload.kind,
@@ -57,27 +58,30 @@ def key(workload: Workload) -> Row:
         workload.user_name,
         workload.user_id,
         workload.priority,
-        ",".join(workload.current_pools),
+        ",".join(workload.current_node_pools),
     )
 
 
-def move(transaction: Transaction, before: Iterable[Workload], after: Iterable[Workload]) -> None:
-    """Workloads that were as the first are now as the second."""
-    difference = Counter(map(key, after))
-    difference.subtract(map(key, before))
-    transaction.many(
-        COUNT,
+def adjust(transaction: Transaction, before: Iterable[Workload], after: Iterable[Workload]) -> None:
+    """Move workloads from their groups `before` a change to their groups `after` it."""
+    difference = Counter(map(group_key, after))
+    difference.subtract(map(group_key, before))
+    transaction.execute_many(
+        ADD_TO_COUNT,
         [
-            dict(zip(COLUMNS, each, strict=True), lane=transaction.lane, workloads=workloads)
-            for each, workloads in sorted(difference.items())
+            dict(zip(GROUP_COLUMNS, group, strict=True), shard=transaction.shard, workloads=workloads)
+            for group, workloads in sorted(difference.items())
             if workloads
         ],
     )
 
 
-def fold(transaction: Transaction, limit: int = 500) -> int:
-    """Put the lanes of a few rows together, and leave out what there is none of; says how many rows there were."""
-    rows = [dict(zip((*COLUMNS, "workloads"), row, strict=True)) for row in transaction.all(SPLIT, {"limit": limit})]
-    transaction.many(REMOVE, rows)
-    transaction.many(COUNT, [{**row, "lane": 0} for row in rows if row["workloads"]])
+def compact(transaction: Transaction, limit: int = 500) -> int:
+    """Merge the shards of up to `limit` groups and delete zero counts; returns the number of groups."""
+    rows = [
+        dict(zip((*GROUP_COLUMNS, "workloads"), row, strict=True))
+        for row in transaction.fetch_all(SHARDED_GROUPS, {"limit": limit})
+    ]
+    transaction.execute_many(DELETE_GROUP, rows)
+    transaction.execute_many(ADD_TO_COUNT, [{**row, "shard": 0} for row in rows if row["workloads"]])
     return len(rows)

@@ -1,25 +1,22 @@
-"""Workloads of the whole fleet, and the GPUs they hold or held last."""
+"""Workloads as monitoring shows them, with the GPUs they hold or held last."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from stoker.domain.inventory import Field, Operator
-from stoker.domain.listing import Listing, Window
-from stoker.domain.monitoring import Facets, Watched, WatchedQuery, WatchedSort
-from stoker.domain.series import Holding
-from stoker.domain.workload import Phase
-from stoker.store import clusters
-from stoker.store.base import Row, Transaction
-from stoker.store.inventory_asked import asked_for, count
-from stoker.store.inventory_filters import Clause, one_of, text
-from stoker.store.inventory_pages import Pages
-from stoker.store.keys import by_keys
-from stoker.store.listing import where
+from stoker.domain.metrics.series import DeviceAllocation
+from stoker.domain.names import natural_sort_key
+from stoker.domain.queries.workload_records import FleetWorkload, WorkloadFacets
+from stoker.domain.workload.phase import Phase
+from stoker.store.cluster import clusters
+from stoker.store.db.base import Row, Transaction
+from stoker.store.sql.pagination import where_clause
+from stoker.store.sql.select_in import select_in
+from stoker.store.workloads.query.predicates import in_list
 
 COLUMNS = """
 workload.uid, workload.slug, workload.kind, workload.namespace, workload.cluster_id, workload.phase,
 workload.attempt, workload.replicas, workload.started_at, workload.ended_at, workload.gpu_milli,
-workload.name
+workload.name, workload.workspace_id, workload.api_version
 """
 BY_REF = f"""
 SELECT {COLUMNS}
@@ -28,7 +25,6 @@ WHERE (workload.uid = :ref OR workload.slug = :ref)
   AND workload.deleted_at IS NULL
 """
 BY_UIDS = f"SELECT {COLUMNS} FROM workload WHERE workload.uid IN (:keys)"
-SORTS = {WatchedSort.STARTED: Field.STARTED, WatchedSort.ENDED: Field.ENDED}
 NAMESPACES = """
 SELECT namespace
 FROM workload_count
@@ -45,17 +41,25 @@ GROUP BY kind
 HAVING SUM(workloads) > 0
 ORDER BY kind
 """
-DELETED_SINCE = "SELECT uid FROM workload WHERE deleted_at >= :since"  # index workload_gone_at
-HELD_NOW = """
+SLUGS_WITH_GPUS = """
+SELECT DISTINCT workload.slug
+FROM workload
+JOIN allocation ON allocation.workload_uid = workload.uid
+WHERE workload.workspace_id IN (:keys)
+  AND allocation.to_at IS NULL
+"""
+WORKSPACE_OF_WORKLOADS = "SELECT uid, workspace_id FROM workload WHERE uid IN (:keys)"
+DELETED_SINCE = "SELECT uid FROM workload WHERE deleted_at >= :since"  # index workload_deleted_by_deleted_at
+CURRENT_GPUS = """
 SELECT workload_uid, model, SUM(gpu_milli)
 FROM allocation
 WHERE workload_uid IN (:keys)
   AND to_at IS NULL
 GROUP BY workload_uid, model
 ORDER BY workload_uid, model
-"""  # index allocation_held
-# Of the pods that took each other's place, the newest counts.
-HELD_LAST = """
+"""  # index allocation_current_by_workload
+# A replaced pod has the rank of its replacement; only the newest pod of a rank counts.
+LAST_GPUS = """
 SELECT allocation.workload_uid, allocation.model, SUM(allocation.gpu_milli)
 FROM workload
 JOIN allocation ON allocation.workload_uid = workload.uid
@@ -74,90 +78,105 @@ WHERE workload.uid IN (:keys)
 GROUP BY allocation.workload_uid, allocation.model
 ORDER BY allocation.workload_uid, allocation.model
 """
-HOLDINGS = """
-SELECT node, device, from_at, to_at
+ALLOCATIONS_OF_WORKLOAD = """
+SELECT node, COALESCE(device, -1), from_at, to_at, gpu_uuid
 FROM allocation
 WHERE workload_uid = :uid
+  AND (device IS NOT NULL OR gpu_uuid <> '')
   AND from_at <= :end
   AND (to_at IS NULL OR to_at > :start)
 ORDER BY node, device, from_at
 """
-HOLDINGS_OF_POD = HOLDINGS.replace("workload_uid = :uid", "pod_uid = :uid")
+ALLOCATIONS_OF_POD = ALLOCATIONS_OF_WORKLOAD.replace("workload_uid = :uid", "pod_uid = :uid")
 
 
-def find(transaction: Transaction, ref: str) -> Watched | None:
+def find(transaction: Transaction, ref: str) -> FleetWorkload | None:
     """A workload without its GPUs, by uid or slug; None when it is absent or deleted."""
-    row = transaction.one(BY_REF, {"ref": ref})
-    return _built(row, _engines(transaction), {}) if row else None
+    row = transaction.fetch_one(BY_REF, {"ref": ref})
+    return _workload_from_row(row, _engine_by_cluster(transaction), {}) if row else None
 
 
 def deleted_since(transaction: Transaction, since: int) -> set[str]:
-    return {row[0] for row in transaction.all(DELETED_SINCE, {"since": since})}
+    """The uids of workloads deleted at or after a time."""
+    return {row[0] for row in transaction.fetch_all(DELETED_SINCE, {"since": since})}
 
 
-def browse(transaction: Transaction, query: WatchedQuery, cluster_id: str, window: Window) -> Listing[Watched]:
-    """One page, with the GPUs of that page alone."""
-    asked = asked_for(transaction, 0, _counts(query, cluster_id), _others(query))
-    pages = Pages(transaction, descending=query.descending)
-    uids = pages.of(asked, SORTS[query.sort], window.offset, window.limit)
-    found = {row[0]: row for row in by_keys(transaction, BY_UIDS, uids)}
+def read_fleet_workloads(transaction: Transaction, uids: Sequence[str]) -> list[FleetWorkload]:
+    """The projection of a page, in the order of the uids."""
+    found = {row[0]: row for row in select_in(transaction, BY_UIDS, uids)}
     rows = [found[uid] for uid in uids]
-    # Only what asked for GPUs and was placed once can hold any.
-    gpus = held_gpus(transaction, {row[0]: row[9] is not None for row in rows if row[10] and row[6]})
-    engines = _engines(transaction)
-    return Listing([_built(row, engines, gpus.get(row[0], {})) for row in rows], count(transaction, asked))
+    # Only workloads that request GPUs and were dispatched at least once can hold any.
+    ended_by_uid = {row[0]: row[9] is not None for row in rows if row[10] and row[6]}
+    gpus = gpus_by_model(transaction, ended_by_uid)
+    engines = _engine_by_cluster(transaction)
+    return [_workload_from_row(row, engines, gpus.get(row[0], {})) for row in rows]
 
 
-def held_gpus(transaction: Transaction, ended: Mapping[str, bool]) -> dict[str, dict[str, int]]:
-    """Milli-GPUs by workload and model: what these hold now, and of those that have ended what they held last."""
-    found: dict[str, dict[str, int]] = defaultdict(dict)
-    for sql, over in ((HELD_NOW, False), (HELD_LAST, True)):
-        for uid, model, held in by_keys(transaction, sql, [uid for uid, each in ended.items() if each is over]):
-            found[uid][model] = int(held)
-    return found
+def gpus_by_model(transaction: Transaction, ended_by_uid: Mapping[str, bool]) -> dict[str, dict[str, int]]:
+    """Milli-GPUs by workload and GPU model: the current allocation, or the last one of a workload that has ended."""
+    gpus: dict[str, dict[str, int]] = defaultdict(dict)
+    for sql, has_ended in ((CURRENT_GPUS, False), (LAST_GPUS, True)):
+        uids = [uid for uid, ended in ended_by_uid.items() if ended is has_ended]
+        for uid, model, gpu_milli in select_in(transaction, sql, uids):
+            gpus[uid][model] = int(gpu_milli)
+    return gpus
 
 
-def facets(transaction: Transaction, cluster_id: str) -> Facets:
-    condition = where("hidden = 0", "cluster_id = :cluster_id" if cluster_id else None)
-    params = {"cluster_id": cluster_id}
-    return Facets(
-        [row[0] for row in transaction.all(NAMESPACES.format(condition=condition), params)],
-        [row[0] for row in transaction.all(KINDS.format(condition=condition), params)],
+def facets(transaction: Transaction, cluster_id: str, workspace_ids: tuple[int, ...] | None) -> WorkloadFacets:
+    """The namespaces and kinds of the workloads in a cluster, or in all if `cluster_id` is empty."""
+    visible = None if workspace_ids is None else in_list("workspace_id", workspace_ids, "visible")
+    condition = where_clause(
+        "visibility = 0",
+        "cluster_id = :cluster_id" if cluster_id else None,
+        visible.on_table("workload_count") if visible else None,
+    )
+    params = {"cluster_id": cluster_id, **(visible.params if visible else {})}
+    return WorkloadFacets(
+        [row[0] for row in transaction.fetch_all(NAMESPACES.format(condition=condition), params)],
+        [row[0] for row in transaction.fetch_all(KINDS.format(condition=condition), params)],
     )
 
 
-def holdings(transaction: Transaction, uid: str, start: int, end: int) -> list[Holding]:
-    """The GPUs that a workload held at any time of a range."""
-    return [Holding(*row) for row in transaction.all(HOLDINGS, {"uid": uid, "start": start, "end": end})]
+def allocations_of_workload(transaction: Transaction, uid: str, start: int, end: int) -> list[DeviceAllocation]:
+    """The GPUs that a workload held at some time in a range."""
+    return _sort_by_gpu(transaction.fetch_all(ALLOCATIONS_OF_WORKLOAD, {"uid": uid, "start": start, "end": end}))
 
 
-def holdings_of_pod(transaction: Transaction, uid: str, start: int, end: int) -> list[Holding]:
-    return [Holding(*row) for row in transaction.all(HOLDINGS_OF_POD, {"uid": uid, "start": start, "end": end})]
+def allocations_of_pod(transaction: Transaction, uid: str, start: int, end: int) -> list[DeviceAllocation]:
+    return _sort_by_gpu(transaction.fetch_all(ALLOCATIONS_OF_POD, {"uid": uid, "start": start, "end": end}))
 
 
-def _counts(query: WatchedQuery, cluster_id: str) -> list[Clause]:
-    """What is asked of what workloads are counted by."""
-    wanted = {"cluster_id": cluster_id, "namespace": query.namespace, "kind": query.kind}
-    clauses = [one_of(column, (value,), column) for column, value in wanted.items() if value]
-    return [*clauses, one_of("phase", query.phases, "phase")] if query.phases else clauses
+def _sort_by_gpu(rows: Iterable[Row]) -> list[DeviceAllocation]:
+    """Sorted by node in natural order; rows of one node keep their order by device and time."""
+    return sorted(
+        (DeviceAllocation(*row) for row in rows),
+        key=lambda allocation: (natural_sort_key(allocation.node), allocation.node),
+    )
 
 
-def _others(query: WatchedQuery) -> list[Clause]:
-    return [text("name", Operator.CONTAINS, query.text, "text")] if query.text else []
+def slugs_with_gpus(transaction: Transaction, workspace_ids: tuple[int, ...]) -> set[str]:
+    """The slugs of the workloads in these workspaces that hold GPUs now."""
+    return {row[0] for row in select_in(transaction, SLUGS_WITH_GPUS, workspace_ids)}
 
 
-def _engines(transaction: Transaction) -> dict[str, str]:
-    return {cluster.id: cluster.engine for cluster in clusters.every(transaction)}
+def filter_by_workspace(transaction: Transaction, uids: Collection[str], workspace_ids: tuple[int, ...]) -> set[str]:
+    """The uids whose workloads belong to these workspaces, deleted ones included."""
+    return {row[0] for row in select_in(transaction, WORKSPACE_OF_WORKLOADS, uids) if row[1] in workspace_ids}
 
 
-def _built(row: Row, engines: dict[str, str], gpus: dict[str, int]) -> Watched:
-    return Watched(
+def _engine_by_cluster(transaction: Transaction) -> dict[str, str]:
+    return {cluster.id: cluster.engine for cluster in clusters.all_clusters(transaction)}
+
+
+def _workload_from_row(row: Row, engines: dict[str, str], gpus: dict[str, int]) -> FleetWorkload:
+    return FleetWorkload(
         uid=row[0],
         slug=row[1],
         name=row[11],
         kind=row[2],
         namespace=row[3],
         cluster_id=row[4],
+        workspace_id=row[12],
         engine=engines.get(row[4], ""),
         phase=Phase(row[5]),
         attempt=row[6],
@@ -165,4 +184,5 @@ def _built(row: Row, engines: dict[str, str], gpus: dict[str, int]) -> Watched:
         started_at=row[8],
         ended_at=row[9],
         gpus=gpus,
+        api_version=row[13],
     )

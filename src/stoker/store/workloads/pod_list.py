@@ -1,15 +1,18 @@
-"""Lists of pods over all workloads: filters and sorts in SQL, walked along the pods' own key unless asked otherwise."""
+"""Lists of pods across workloads, filtered and sorted in SQL; without a sort they are ordered by the primary key."""
 
 from collections.abc import Mapping
 
 import msgspec
 from msgspec import Struct
 
-from stoker.domain.listing import PodFilter, PodQuery, Window
-from stoker.domain.workload import Kind, Pod
-from stoker.store import pods
-from stoker.store.base import Row, Transaction
-from stoker.store.listing import where
+from stoker.domain.queries.filters import FilterOperator
+from stoker.domain.queries.pages import PageRequest
+from stoker.domain.queries.pod_query import PodField, PodFilter, PodQuery
+from stoker.domain.workload.pod import Pod
+from stoker.store.db.base import Row, Transaction
+from stoker.store.sql.comparison import COMPARISON_SQL
+from stoker.store.sql.pagination import escape_like, like_substring, where_clause
+from stoker.store.workloads import pods
 
 SOURCE = """
 FROM pod
@@ -22,37 +25,42 @@ SELECT = f"""
 SELECT {POD_COLUMNS}, pod.cluster_id, workload.name, workload.workspace_id, workspace.name, workload.priority,
        workload.spec, workload.kind, workload.deleted_at, COALESCE(node.pool, '')
 """
-FIELDS: Mapping[str, str] = {
-    "cluster": "pod.cluster_id",
-    "workload": "pod.workload_uid",
-    "revision": "pod.revision",
-    "node": "pod.node",
-    "pool": "COALESCE(node.pool, '')",
-    "created_at": "pod.created_at",
-    "ended_at": "pod.ended_at",
-    "deleted_at": "workload.deleted_at",
+FILTER_COLUMNS: Mapping[PodField, str] = {
+    PodField.CLUSTER_ID: "pod.cluster_id",
+    PodField.WORKLOAD_UID: "pod.workload_uid",
+    PodField.REVISION: "pod.revision",
+    PodField.NODE: "pod.node",
+    PodField.NODE_POOL: "COALESCE(node.pool, '')",
+    PodField.CREATED_AT: "pod.created_at",
+    PodField.ENDED_AT: "pod.ended_at",
+    PodField.DELETED_AT: "workload.deleted_at",
 }
-COMPARED = {"==": "=", "!=": "<>", "<=": "<=", ">=": ">="}
-PATTERNS = {"=@": ("LIKE", "%{}%"), "!@": ("NOT LIKE", "%{}%"), "=^": ("LIKE", "{}%"), "=$": ("LIKE", "%{}")}
+SORT_COLUMNS = {**FILTER_COLUMNS, PodField.NODE: "pod.node_key"}
+LIKE_PATTERNS = {
+    FilterOperator.CONTAINS: ("LIKE", "%{}%"),
+    FilterOperator.NOT_CONTAINS: ("NOT LIKE", "%{}%"),
+    FilterOperator.STARTS_WITH: ("LIKE", "{}%"),
+    FilterOperator.ENDS_WITH: ("LIKE", "%{}"),
+}
 
 
-class _Asked(Struct, frozen=True):
-    """What of a workload's spec a pod shows."""
+class _SpecFields(Struct, frozen=True):
+    """The fields of a workload's spec that a pod entry shows."""
 
     image: str = ""
     node_pools: tuple[str, ...] = ()
 
 
-_asked = msgspec.json.Decoder(_Asked)
+_spec_decoder = msgspec.json.Decoder(_SpecFields)
 
 
 class PodEntry(Struct, frozen=True, kw_only=True):
-    """A pod with what it belongs to."""
+    """A pod with its workload, workspace and cluster."""
 
     pod: Pod
     cluster_id: str
     workload: str
-    kind: Kind
+    kind: str
     workspace_id: int
     workspace: str
     priority: int
@@ -60,29 +68,29 @@ class PodEntry(Struct, frozen=True, kw_only=True):
     node_pools: tuple[str, ...]
     deleted_at: int | None
     pool: str
-    """Of the node that it is on."""
+    """The pool of the node that the pod runs on."""
 
 
-def browse(transaction: Transaction, query: PodQuery, window: Window) -> list[PodEntry]:
-    """One page. What has no value comes last; what is alike goes by uid."""
-    params: dict[str, object] = {"limit": window.limit, "offset": window.offset}
+def list_pods(transaction: Transaction, query: PodQuery, page: PageRequest) -> list[PodEntry]:
+    """One page. Rows without a value come last; rows with equal values are ordered by uid."""
+    params: dict[str, object] = {"limit": page.limit, "offset": page.offset}
     condition = _condition(query, params)
     direction = "DESC" if query.descending else "ASC"
-    first = f"{FIELDS[query.sort]} {direction} NULLS LAST, " if query.sort else ""
+    first = f"{SORT_COLUMNS[query.sort]} {direction} NULLS LAST, " if query.sort else ""
     statement = f"{SELECT} {SOURCE} {condition} ORDER BY {first}pod.uid {direction} LIMIT :limit OFFSET :offset"
-    return [_entry(row) for row in transaction.all(statement, params)]
+    return [_entry_from_row(row) for row in transaction.fetch_all(statement, params)]
 
 
 def count(transaction: Transaction, query: PodQuery) -> int:
     params: dict[str, object] = {}
-    row = transaction.one(f"SELECT COUNT(*) {SOURCE} {_condition(query, params)}", params)
+    row = transaction.fetch_one(f"SELECT COUNT(*) {SOURCE} {_condition(query, params)}", params)
     return row[0] if row else 0
 
 
 def _condition(query: PodQuery, params: dict[str, object]) -> str:
     clauses = [
         "workload.uid = pod.workload_uid",
-        _in_workspaces(query.workspace_ids, params),
+        _workspace_condition(query.workspace_ids, params),
     ]
     if query.deleted is not None:
         clauses.append("workload.deleted_at IS NOT NULL" if query.deleted else "workload.deleted_at IS NULL")
@@ -92,51 +100,47 @@ def _condition(query: PodQuery, params: dict[str, object]) -> str:
         params["workload_uid"] = query.workload_uid
         clauses.append("pod.workload_uid = :workload_uid")
     if query.search:
-        params["search"] = f"%{_escaped(query.search)}%"
+        params["search"] = like_substring(query.search)
         clauses.append("(LOWER(pod.name) LIKE :search ESCAPE '!' OR LOWER(pod.node) LIKE :search ESCAPE '!')")
-    clauses += [_filter(each, f"f{number}", params) for number, each in enumerate(query.filters)]
-    return where(*clauses)
+    clauses += [_filter_condition(pod_filter, f"f{number}", params) for number, pod_filter in enumerate(query.filters)]
+    return where_clause(*clauses)
 
 
-def _in_workspaces(workspace_ids: tuple[int, ...] | None, params: dict[str, object]) -> str | None:
+def _workspace_condition(workspace_ids: tuple[int, ...] | None, params: dict[str, object]) -> str | None:
     if workspace_ids is None:
         return None
     if not workspace_ids:
         return "1 = 0"
-    names = {f"w{number}": each for number, each in enumerate(workspace_ids)}
+    names = {f"w{number}": workspace_id for number, workspace_id in enumerate(workspace_ids)}
     params |= names
     return f"workload.workspace_id IN ({', '.join(':' + name for name in names)})"
 
 
-def _filter(asked: PodFilter, name: str, params: dict[str, object]) -> str:
-    column = FIELDS[asked.field]
-    if asked.operator in COMPARED:
-        params[name] = asked.value
-        clause = f"{column} {COMPARED[asked.operator]} :{name}"
-        return f"({clause} OR {column} IS NULL)" if asked.operator == "!=" else clause
-    word, pattern = PATTERNS[asked.operator]
-    params[name] = pattern.format(_escaped(str(asked.value)))
-    return f"LOWER({column}) {word} :{name} ESCAPE '!'"
+def _filter_condition(condition: PodFilter, name: str, params: dict[str, object]) -> str:
+    column, operator = FILTER_COLUMNS[condition.field], condition.operator
+    if operator in COMPARISON_SQL:
+        params[name] = condition.value
+        clause = f"{column} {COMPARISON_SQL[operator]} :{name}"
+        return f"({clause} OR {column} IS NULL)" if operator is FilterOperator.NOT_EQUAL else clause
+    like, pattern = LIKE_PATTERNS[operator]
+    params[name] = pattern.format(escape_like(str(condition.value)))
+    return f"LOWER({column}) {like} :{name} ESCAPE '!'"
 
 
-def _escaped(text: str) -> str:
-    return text.casefold().replace("!", "!!").replace("%", "!%").replace("_", "!_")
-
-
-def _entry(row: Row) -> PodEntry:
+def _entry_from_row(row: Row) -> PodEntry:
     width = len(pods.COLUMNS.split(","))
     cluster_id, workload, workspace_id, workspace, priority, spec, kind, deleted_at, pool = row[width:]
-    asked = _asked.decode(spec)
+    fields = _spec_decoder.decode(spec)
     return PodEntry(
-        pod=pods.build(row),
+        pod=pods.pod_from_row(row),
         cluster_id=cluster_id,
         workload=workload,
-        kind=Kind(kind),
+        kind=kind,
         workspace_id=workspace_id,
         workspace=workspace or "",
         priority=priority,
-        image=asked.image,
-        node_pools=asked.node_pools,
+        image=fields.image,
+        node_pools=fields.node_pools,
         deleted_at=deleted_at,
         pool=pool,
     )

@@ -1,18 +1,21 @@
-"""Pods, and the GPUs each of them held from when to when."""
+"""Pods. A pod is released once it has finished; until then it occupies capacity of its node."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from msgspec import Struct, structs
+from msgspec import structs
 
-from stoker.domain.resources import Resources
-from stoker.domain.workload import Pod, PodPhase
-from stoker.store.base import Row, Transaction
-from stoker.store.keys import by_keys
+from stoker.domain.cluster.resources import Resources
+from stoker.domain.names import natural_sort_key
+from stoker.domain.workload.phase import PodPhase
+from stoker.domain.workload.placement import pod_precedence
+from stoker.domain.workload.pod import Pod
+from stoker.store.db.base import Row, Transaction
+from stoker.store.sql.select_in import select_in
 
 COLUMNS = """
 uid, workload_uid, name, attempt, revision, rank, node, devices, phase, ready, exit_code, signal, message,
-restarts, port, created_at, started_at, ended_at, gpu_milli, cpu_milli, memory_bytes
+restarts, port, created_at, started_at, ended_at, gpu_milli, cpu_milli, memory_bytes, engine_uid, owner_uid
 """
 OF_WORKLOAD = f"SELECT {COLUMNS} FROM pod WHERE workload_uid = :uid ORDER BY attempt, rank, created_at"
 OF_ATTEMPT = f"""
@@ -22,7 +25,7 @@ WHERE workload_uid = :uid
   AND attempt = :attempt
 ORDER BY rank, created_at
 """
-PRESENT = f"""
+OF_CURRENT_ATTEMPT = f"""
 SELECT {", ".join("pod." + column.strip() for column in COLUMNS.split(","))}
 FROM workload
 JOIN pod ON pod.workload_uid = workload.uid
@@ -37,32 +40,52 @@ SELECT {COLUMNS}
 FROM pod
 WHERE workload_uid = :uid
   AND (name = :name OR uid = :name)
-ORDER BY attempt DESC, created_at DESC
 """
-NEWEST = "SELECT MAX(created_at) FROM pod WHERE cluster_id = :cluster_id AND released_at IS NULL"
-HELD = f"SELECT {COLUMNS} FROM pod WHERE cluster_id = :cluster_id AND released_at IS NULL"
-HELD_ON = "SELECT uid, node FROM pod WHERE cluster_id = :cluster_id AND released_at IS NULL"
-HELD_OF = f"{HELD} AND workload_uid IN (:keys)"
+NEWEST_CREATED_AT = "SELECT MAX(created_at) FROM pod WHERE cluster_id = :cluster_id AND released_at IS NULL"
+UNRELEASED = f"SELECT {COLUMNS} FROM pod WHERE cluster_id = :cluster_id AND released_at IS NULL"
+NODES_OF_UNRELEASED = "SELECT uid, node FROM pod WHERE cluster_id = :cluster_id AND released_at IS NULL"
+UNRELEASED_VERSION = """
+SELECT COUNT(*), COALESCE(MAX(uid), ''), COUNT(ended_at)
+FROM pod
+WHERE cluster_id = :cluster_id
+  AND released_at IS NULL
+"""
+UNRELEASED_VERSION_OF_WORKSPACE = """
+SELECT COUNT(*), COALESCE(MAX(pod.uid), '')
+FROM workspace
+JOIN workload ON workload.cluster_id = workspace.cluster_id AND workload.workspace_id = workspace.id
+JOIN pod ON pod.workload_uid = workload.uid
+WHERE workspace.id = :workspace_id
+  AND workload.ended_at IS NULL
+  AND pod.released_at IS NULL
+"""
+UNRELEASED_OF_WORKLOADS = f"{UNRELEASED} AND workload_uid IN (:keys)"
 ADD = """
-INSERT INTO pod (uid, workload_uid, cluster_id, name, attempt, revision, rank, node, devices, phase, ready,
+INSERT INTO pod (uid, workload_uid, cluster_id, name, attempt, revision, rank, node, node_key, devices, phase, ready,
                  exit_code, signal, message, restarts, gpu_milli, cpu_milli, memory_bytes, port, created_at,
-                 started_at, ended_at, released_at)
-VALUES (:uid, :workload_uid, :cluster_id, :name, :attempt, :revision, :rank, :node, :devices, :phase, :ready,
+                 started_at, ended_at, engine_uid, owner_uid, released_at)
+VALUES (:uid, :workload_uid, :cluster_id, :name, :attempt, :revision, :rank, :node, :node_key, :devices, :phase, :ready,
         :exit_code, :signal, :message, :restarts, :gpu_milli, :cpu_milli, :memory_bytes, :port, :created_at,
-        :started_at, :ended_at, NULL)
+        :started_at, :ended_at, :engine_uid, :owner_uid, NULL)
 """
-REPLACE = """
+UPDATE = """
 UPDATE pod
 SET phase = :phase, ready = :ready, exit_code = :exit_code, signal = :signal, message = :message,
-    restarts = :restarts, node = :node, port = :port, started_at = :started_at, ended_at = :ended_at
+    restarts = :restarts, node = :node, node_key = :node_key, port = :port, started_at = :started_at,
+    ended_at = :ended_at, engine_uid = :engine_uid
 WHERE uid = :uid
 """
-REASON = """
+SET_PENDING_MESSAGE = """
 UPDATE pod
 SET message = :message
 WHERE uid = :uid
   AND started_at IS NULL
   AND ended_at IS NULL
+"""
+SET_DEVICES = """
+UPDATE pod
+SET devices = :devices
+WHERE uid = :uid
 """
 RELEASE = """
 UPDATE pod
@@ -70,69 +93,9 @@ SET released_at = :at
 WHERE uid = :uid
   AND released_at IS NULL
 """
-ALLOCATE = """
-INSERT INTO allocation (pod_uid, device, workload_uid, cluster_id, node, model, gpu_milli, from_at, to_at)
-VALUES (:pod_uid, :device, :workload_uid, :cluster_id, :node, :model, :gpu_milli, :from_at, NULL)
-"""
-LET_GO_AFTER = """
-SELECT node, device, MAX(to_at)
-FROM allocation
-WHERE cluster_id = :cluster_id
-  AND to_at > :at
-GROUP BY node, device
-"""  # index allocation_time
-DEALLOCATE = """
-UPDATE allocation
-SET to_at = :at
-WHERE pod_uid = :pod_uid
-  AND to_at IS NULL
-"""
-HOLD = """
-INSERT INTO workload_use (workload_uid, cluster_id, allocated_milli)
-SELECT workload_uid, cluster_id, SUM(gpu_milli)
-FROM allocation
-WHERE workload_uid = :uid
-  AND to_at IS NULL
-GROUP BY workload_uid, cluster_id
-ON CONFLICT (workload_uid) DO UPDATE SET allocated_milli = excluded.allocated_milli
-"""  # index allocation_of_workload
-LET_GO = """
-DELETE FROM workload_use
-WHERE workload_uid = :uid
-  AND NOT EXISTS (
-      SELECT 1
-      FROM allocation
-      WHERE workload_uid = :uid
-        AND to_at IS NULL
-  )
-"""
-ALLOCATED = """
-SELECT DISTINCT pod_uid
-FROM allocation
-WHERE pod_uid IN (:keys)
-  AND to_at IS NULL
-"""
-OPEN_ALLOCATIONS = """
-SELECT pod_uid, device, workload_uid, node, model, gpu_milli, from_at
-FROM allocation
-WHERE cluster_id = :cluster_id
-  AND to_at IS NULL
-"""
 
 
-class Allocation(Struct, frozen=True):
-    """A GPU, or a part of one, that a pod holds."""
-
-    pod_uid: str
-    device: int
-    workload_uid: str
-    node: str
-    model: str
-    gpu_milli: int
-    from_at: int
-
-
-def build(row: Row) -> Pod:
+def pod_from_row(row: Row) -> Pod:
     return Pod(
         uid=row[0],
         workload_uid=row[1],
@@ -153,115 +116,113 @@ def build(row: Row) -> Pod:
         started_at=row[16],
         ended_at=row[17],
         resources=Resources(row[18], row[19], row[20]),
+        engine_uid=row[21],
+        owner_uid=row[22],
     )
 
 
 def of_workload(transaction: Transaction, uid: str) -> list[Pod]:
-    """Every pod it ever had, by attempt and rank."""
-    return [build(row) for row in transaction.all(OF_WORKLOAD, {"uid": uid})]
+    """All pods of a workload, of every attempt, by attempt and rank."""
+    return [pod_from_row(row) for row in transaction.fetch_all(OF_WORKLOAD, {"uid": uid})]
 
 
 def of_attempt(transaction: Transaction, uid: str, attempt: int) -> list[Pod]:
-    return [build(row) for row in transaction.all(OF_ATTEMPT, {"uid": uid, "attempt": attempt})]
+    return [pod_from_row(row) for row in transaction.fetch_all(OF_ATTEMPT, {"uid": uid, "attempt": attempt})]
 
 
 def get(transaction: Transaction, pod_uid: str) -> Pod | None:
-    row = transaction.one(BY_UID, {"uid": pod_uid})
-    return build(row) if row else None
+    row = transaction.fetch_one(BY_UID, {"uid": pod_uid})
+    return pod_from_row(row) if row else None
 
 
-def named(transaction: Transaction, uid: str, name: str) -> list[Pod]:
-    """The pods of a workload that have this name or uid, newest first: a name is used once an attempt."""
-    return [build(row) for row in transaction.all(BY_NAME, {"uid": uid, "name": name})]
+def find_by_name(transaction: Transaction, uid: str, name: str) -> list[Pod]:
+    """The pods of a workload with this name or uid; the current pod of the rank comes first."""
+    found = [pod_from_row(row) for row in transaction.fetch_all(BY_NAME, {"uid": uid, "name": name})]
+    return sorted(found, key=pod_precedence, reverse=True)
 
 
 def by_uid(transaction: Transaction, uids: Collection[str]) -> dict[str, Pod]:
-    """Those that there are of them."""
-    return {row[0]: build(row) for row in by_keys(transaction, BY_UIDS, uids)}
+    """The pods with these uids, by uid; unknown uids are left out."""
+    return {row[0]: pod_from_row(row) for row in select_in(transaction, BY_UIDS, uids)}
 
 
-def present(transaction: Transaction, workload_uids: Collection[str]) -> dict[str, list[Pod]]:
-    """The pods of the present attempt of each of these workloads."""
-    return _by_workload(by_keys(transaction, PRESENT, workload_uids))
+def of_current_attempt(transaction: Transaction, workload_uids: Collection[str]) -> dict[str, list[Pod]]:
+    """The pods of the current attempt of each workload."""
+    return _group_by_workload(select_in(transaction, OF_CURRENT_ATTEMPT, workload_uids))
 
 
-def held(transaction: Transaction, cluster_id: str) -> list[Pod]:
-    """The pods that still take up room."""
-    return [build(row) for row in transaction.all(HELD, {"cluster_id": cluster_id})]
+def unreleased(transaction: Transaction, cluster_id: str) -> list[Pod]:
+    """The pods of a cluster that still occupy capacity."""
+    return [pod_from_row(row) for row in transaction.fetch_all(UNRELEASED, {"cluster_id": cluster_id})]
 
 
-def held_on(transaction: Transaction, cluster_id: str) -> dict[str, str]:
-    """The nodes of the pods that still take up room."""
-    return dict(transaction.all(HELD_ON, {"cluster_id": cluster_id}))
+def unreleased_version(transaction: Transaction, cluster_id: str) -> Row:
+    """A value that changes whenever a pod of the cluster is created, finishes or is released."""
+    return transaction.fetch_one(UNRELEASED_VERSION, {"cluster_id": cluster_id}) or ()
 
 
-def held_of(transaction: Transaction, cluster_id: str, workload_uids: Collection[str]) -> dict[str, list[Pod]]:
-    """The pods of each of these workloads that still take up room."""
-    return _by_workload(by_keys(transaction, HELD_OF, workload_uids, {"cluster_id": cluster_id}))
+def unreleased_version_of_workspace(transaction: Transaction, workspace_id: int) -> Row:
+    """A value that changes whenever a pod of the workspace is created or released."""
+    return transaction.fetch_one(UNRELEASED_VERSION_OF_WORKSPACE, {"workspace_id": workspace_id}) or ()
 
 
-def newest(transaction: Transaction, cluster_id: str) -> int:
-    """When the youngest pod that takes up room was made; 0 without any."""
-    row = transaction.one(NEWEST, {"cluster_id": cluster_id})
+def nodes_of_unreleased(transaction: Transaction, cluster_id: str) -> dict[str, str]:
+    """The node of each pod that still occupies capacity."""
+    return dict(transaction.fetch_all(NODES_OF_UNRELEASED, {"cluster_id": cluster_id}))
+
+
+def unreleased_of_workloads(
+    transaction: Transaction, cluster_id: str, workload_uids: Collection[str]
+) -> dict[str, list[Pod]]:
+    """The pods of these workloads that still occupy capacity, by workload uid."""
+    return _group_by_workload(
+        select_in(transaction, UNRELEASED_OF_WORKLOADS, workload_uids, {"cluster_id": cluster_id})
+    )
+
+
+def newest_created_at(transaction: Transaction, cluster_id: str) -> int:
+    """Creation time of the newest pod that occupies capacity; 0 if there is none."""
+    row = transaction.fetch_one(NEWEST_CREATED_AT, {"cluster_id": cluster_id})
     return row[0] if row and row[0] is not None else 0
 
 
-def add(transaction: Transaction, cluster_id: str, made: Iterable[Pod]) -> None:
-    transaction.many(ADD, [{**params(pod), "cluster_id": cluster_id} for pod in made])
+def add(transaction: Transaction, cluster_id: str, created: Iterable[Pod]) -> None:
+    transaction.execute_many(ADD, [{**row_params(pod), "cluster_id": cluster_id} for pod in created])
 
 
-def replace(transaction: Transaction, changed: Iterable[Pod]) -> None:
-    transaction.many(REPLACE, [params(pod) for pod in changed])
+def update(transaction: Transaction, changed: Iterable[Pod]) -> None:
+    transaction.execute_many(UPDATE, [row_params(pod) for pod in changed])
 
 
-def set_reason(transaction: Transaction, uids: Iterable[str], message: str) -> None:
-    """Why these have not begun."""
-    transaction.many(REASON, [{"uid": uid, "message": message} for uid in uids])
+def set_pending_message(transaction: Transaction, uids: Iterable[str], message: str) -> None:
+    """Store why pods that have not started are pending."""
+    transaction.execute_many(SET_PENDING_MESSAGE, [{"uid": uid, "message": message} for uid in uids])
 
 
-def release(transaction: Transaction, ended: Collection[Pod]) -> None:
-    """Pods that have ended take up no room any more."""
-    rows = [{"uid": pod.uid, "pod_uid": pod.uid, "at": pod.ended_at, "devices": pod.devices} for pod in ended]
-    transaction.many(RELEASE, rows)
-    transaction.many(DEALLOCATE, [row for row in rows if row["devices"]])
-    add_up(transaction, {pod.workload_uid for pod in ended if pod.devices})
+def set_devices(transaction: Transaction, devices: Mapping[str, Sequence[int]]) -> None:
+    """Store the device indexes of pods, by uid."""
+    transaction.execute_many(
+        SET_DEVICES, [{"uid": uid, "devices": _encode_devices(indexes)} for uid, indexes in devices.items()]
+    )
 
 
-def allocate(transaction: Transaction, cluster_id: str, allocations: Collection[Allocation]) -> None:
-    transaction.many(ALLOCATE, [{**structs.asdict(each), "cluster_id": cluster_id} for each in allocations])
-    add_up(transaction, {each.workload_uid for each in allocations})
+def mark_released(transaction: Transaction, finished: Iterable[Pod]) -> None:
+    """Mark finished pods as occupying no capacity; `allocations.release` also releases their GPUs."""
+    transaction.execute_many(RELEASE, [{"uid": pod.uid, "at": pod.ended_at} for pod in finished])
 
 
-def let_go_after(transaction: Transaction, cluster_id: str, at: int) -> dict[tuple[str, int], int]:
-    """When GPUs, by node and device, were let go of after this moment; of now, only where the clock was set back."""
-    rows = transaction.all(LET_GO_AFTER, {"cluster_id": cluster_id, "at": at})
-    return {(node, device): to_at for node, device, to_at in rows}
-
-
-def add_up(transaction: Transaction, workload_uids: Iterable[str]) -> None:
-    """Keep how much each of these workloads, whose GPUs changed, holds now."""
-    rows = [{"uid": uid} for uid in sorted(workload_uids)]
-    transaction.many(HOLD, rows)
-    transaction.many(LET_GO, rows)
-
-
-def allocated(transaction: Transaction, uids: Collection[str]) -> set[str]:
-    """Those of them that hold GPUs now."""
-    return {row[0] for row in by_keys(transaction, ALLOCATED, uids)}
-
-
-def open_allocations(transaction: Transaction, cluster_id: str) -> list[Allocation]:
-    """Every GPU of a cluster that is held now."""
-    return [Allocation(*row) for row in transaction.all(OPEN_ALLOCATIONS, {"cluster_id": cluster_id})]
-
-
-def _by_workload(rows: Iterable[Row]) -> dict[str, list[Pod]]:
-    found: dict[str, list[Pod]] = defaultdict(list)
+def _group_by_workload(rows: Iterable[Row]) -> dict[str, list[Pod]]:
+    pods: dict[str, list[Pod]] = defaultdict(list)
     for row in rows:
-        found[row[1]].append(build(row))
-    return found
+        pods[row[1]].append(pod_from_row(row))
+    return pods
 
 
-def params(pod: Pod) -> dict[str, object]:
-    devices = ",".join(str(device) for device in pod.devices)
-    return {**structs.asdict(pod), **structs.asdict(pod.resources), "devices": devices, "ready": int(pod.ready)}
+def row_params(pod: Pod) -> dict[str, object]:
+    devices = _encode_devices(pod.devices)
+    encoded = {"node_key": natural_sort_key(pod.node), "devices": devices, "ready": int(pod.ready)}
+    return {**structs.asdict(pod), **structs.asdict(pod.resources), **encoded}
+
+
+def _encode_devices(devices: Iterable[int]) -> str:
+    return ",".join(str(device) for device in devices)

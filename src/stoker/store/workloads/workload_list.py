@@ -1,135 +1,84 @@
-"""The list of workloads that there are, as their owners manage them, and their places in the queue."""
+"""Workloads with the names of their cluster and workspace, and their positions in the queue."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Sequence
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
-from stoker.domain.inventory import Field, Operator
-from stoker.domain.listing import Listing, Window, WorkloadQuery, WorkloadSort
-from stoker.domain.workload import Workload
-from stoker.store import clusters, workloads
-from stoker.store.base import Row, Transaction
-from stoker.store.inventory_asked import asked_for, count
-from stoker.store.inventory_filters import Clause, Values, one_of, text
-from stoker.store.inventory_pages import Pages
-from stoker.store.keys import by_keys
+from stoker.domain.workload.model import Workload
+from stoker.store.db.base import Row, Transaction
+from stoker.store.sql.select_in import select_in
+from stoker.store.workloads import rows
 
 SOURCE = """
 FROM workload
 JOIN cluster ON cluster.id = workload.cluster_id
 LEFT JOIN workspace ON workspace.id = workload.workspace_id
 """
-SELECT = f"SELECT {workloads.COLUMNS}, cluster.name, workspace.name"
+SELECT = f"SELECT {rows.COLUMNS}, cluster.name, workspace.name"
 BY_REF = f"{SELECT} {SOURCE} WHERE workload.uid = :ref OR workload.slug = :ref"
 BY_UIDS = f"{SELECT} {SOURCE} WHERE workload.uid IN (:keys)"
-NAMED = "SELECT id FROM workspace WHERE name = :name"
-SORTS = {
-    WorkloadSort.SUBMITTED: Field.CREATED,
-    WorkloadSort.STARTED: Field.STARTED,
-    WorkloadSort.ENDED: Field.ENDED,
-    WorkloadSort.PRIORITY: Field.PRIORITY,
-    WorkloadSort.NAME: Field.NAME,
-    WorkloadSort.PHASE: Field.PHASE,
-    WorkloadSort.RUNTIME: Field.RUNNING,
-    WorkloadSort.GPU: Field.GPUS,
-}
-QUEUE_PLACES = """
+PENDING_IN_WORKSPACE = """
+FROM workspace
+JOIN workload ON workload.cluster_id = workspace.cluster_id AND workload.workspace_id = workspace.id
+WHERE workspace.id = :workspace_id
+  AND workload.ended_at IS NULL
+  AND (workload.phase IN ('Pending', 'Resuming') OR workload.pending_reason <> '')
+"""
+"""Pending in a workspace: queued workloads, and running ones with pending replicas."""
+IS_REQUEUED = "(workload.requeued = 1 OR workload.phase NOT IN ('Pending', 'Resuming'))"
+QUEUE_RANK = f"""
+CASE
+    WHEN workload.reserved_nodes <> '' THEN 0
+    WHEN {IS_REQUEUED} AND NOT (workload.preemptible = 1 AND workspace.preemption = 1) THEN 1
+    ELSE 2
+END
+"""
+"""The same order as the scheduler's: `PendingQueue.sort_key_of` in `stoker.scheduler`."""
+QUEUE_POSITIONS = f"""
 SELECT uid, place
 FROM (
-    SELECT uid, ROW_NUMBER() OVER (
-        PARTITION BY workspace_id
-        ORDER BY requeued DESC, priority DESC, submitted_at, uid
+    SELECT workload.uid, workload.phase, ROW_NUMBER() OVER (
+        ORDER BY {QUEUE_RANK}, workload.priority DESC, {IS_REQUEUED} DESC, workload.submitted_at, workload.uid
     ) AS place
-    FROM workload
-    WHERE phase IN ('Pending', 'Resuming')
-      AND workspace_id = :workspace_id
+    {PENDING_IN_WORKSPACE}
 ) AS queue
-"""
-AHEAD = """
-SELECT COUNT(*)
-FROM workload
 WHERE phase IN ('Pending', 'Resuming')
-  AND workspace_id = :workspace_id
-  AND (requeued = 1 OR priority >= :priority)
+  AND uid IN (:keys)
 """
+COUNT_AHEAD = f"SELECT COUNT(*) {PENDING_IN_WORKSPACE} AND ({QUEUE_RANK} < 2 OR workload.priority >= :priority)"
 
 
-class Entry(Struct, frozen=True):
-    """A workload with the names of where it is."""
+class WorkloadEntry(Struct, frozen=True):
+    """A workload with the names of its cluster and workspace."""
 
     workload: Workload
     cluster: str
     workspace: str
 
 
-def find(transaction: Transaction, ref: str) -> Entry | None:
-    row = transaction.one(BY_REF, {"ref": ref})
-    return _entry(row) if row else None
+def find(transaction: Transaction, ref: str) -> WorkloadEntry | None:
+    """The workload of this uid or slug, deleted or not."""
+    row = transaction.fetch_one(BY_REF, {"ref": ref})
+    return _entry_from_row(row) if row else None
 
 
-def browse(transaction: Transaction, query: WorkloadQuery, window: Window, now: int) -> Listing[Entry]:
-    """One page; what has not started or ended comes last whichever way a time is sorted.
-
-    Phases go in the order in which they are asked for: whoever shows them knows the words that they are shown by.
-    """
-    asked = asked_for(transaction, now, _counts(transaction, query), _others(query))
-    ranked = query.sort is WorkloadSort.PHASE and query.phases
-    ranks: Values | None = {phase: rank for rank, phase in enumerate(query.phases)} if ranked else None
-    pages = Pages(transaction, descending=query.descending, ranks=ranks)
-    uids = pages.of(asked, SORTS[query.sort], window.offset, window.limit)
-    found = {row[0]: _entry(row) for row in by_keys(transaction, BY_UIDS, uids)}
-    return Listing([found[uid] for uid in uids], count(transaction, asked))
+def read_entries(transaction: Transaction, uids: Sequence[str]) -> list[WorkloadEntry]:
+    """The projection of a page, in the order of the uids."""
+    entries = {row[0]: _entry_from_row(row) for row in select_in(transaction, BY_UIDS, uids)}
+    return [entries[uid] for uid in uids]
 
 
-def _counts(transaction: Transaction, query: WorkloadQuery) -> list[Clause]:
-    """What is asked of what workloads are counted by."""
-    lists: dict[str, Iterable[object] | None] = {
-        "workspace_id": query.workspace_ids,
-        "phase": query.phases or None,
-        "kind": query.kinds or None,
-        "user_id": (query.user_id,) if query.user_id else None,
-    }
-    clauses = [one_of(column, values, column) for column, values in lists.items() if values is not None]
-    if query.workspace:
-        meant = [row[0] for row in transaction.all(NAMED, {"name": query.workspace})]
-        clauses.append(one_of("workspace_id", meant, "workspace"))
-    if query.cluster:
-        cluster = clusters.find(transaction, query.cluster)
-        clauses.append(one_of("cluster_id", (cluster.id,) if cluster else (), "cluster"))
-    if query.user_text:
-        clauses.append(text("user_name", Operator.CONTAINS, query.user_text, "user"))
-    return clauses
+def queue_positions(transaction: Transaction, workspace_id: int, uids: Collection[str]) -> dict[str, int]:
+    """The 1-based queue position of each of these workloads that is queued in the workspace."""
+    return dict(select_in(transaction, QUEUE_POSITIONS, uids, {"workspace_id": workspace_id}))
 
 
-def _others(query: WorkloadQuery) -> list[Clause]:
-    clauses: list[Clause] = []
-    if query.slug_text:
-        clauses.append(structs.replace(text("slug", Operator.CONTAINS, query.slug_text, "slug"), scan=True))
-    if query.description_text:
-        described = text("folded_description", Operator.CONTAINS, query.description_text, "description")
-        clauses.append(structs.replace(described, sql=f"({{}} <> '' AND {described.sql})", narrow=True))
-    if query.since is not None:
-        clauses.append(Clause("{} >= :since", {"since": query.since}, "submitted_at", narrow=True))
-    if query.until is not None:
-        clauses.append(Clause("{} <= :until", {"until": query.until}, "submitted_at", narrow=True))
-    return clauses
-
-
-def queue_places(transaction: Transaction, workspace_ids: set[int]) -> dict[str, int]:
-    """The 1-based place of everything that waits in these workspaces."""
-    return {
-        row[0]: row[1]
-        for workspace_id in sorted(workspace_ids)
-        for row in transaction.all(QUEUE_PLACES, {"workspace_id": workspace_id})
-    }
-
-
-def ahead_of(transaction: Transaction, workspace_id: int, priority: int) -> int:
-    """How many that wait would be served before a new workload of this priority."""
-    row = transaction.one(AHEAD, {"workspace_id": workspace_id, "priority": priority})
+def count_ahead(transaction: Transaction, workspace_id: int, priority: int) -> int:
+    """How many pending workloads the scheduler would start before a new one of this priority."""
+    row = transaction.fetch_one(COUNT_AHEAD, {"workspace_id": workspace_id, "priority": priority})
     return row[0] if row else 0
 
 
-def _entry(row: Row) -> Entry:
-    width = len(workloads.COLUMNS.split(","))
-    return Entry(workloads.build(row), row[width], row[width + 1] or "")
+def _entry_from_row(row: Row) -> WorkloadEntry:
+    width = len(rows.COLUMNS.split(","))
+    return WorkloadEntry(rows.workload_from_row(row), row[width], row[width + 1] or "")

@@ -1,12 +1,11 @@
-"""Who writes to SQLite: one thread with group commit for what is long, the event loop for what is short.
+"""The SQLite writer: a thread with group commit for long writes, the event loop for short ones.
 
-All writes that wait while a commit is under way share the next one; each has a savepoint, so one that
-fails takes nothing with it. A write is answered after the commit that carries it is on disk.
+All writes that arrive during a commit share the next one. Each runs in a savepoint, so a write that fails does not
+affect the others. A write returns after the commit that contains it is on disk.
 
-A thread that shares the interpreter with a busy event loop waits for its turn at every step of every statement. So what
-is short is written on the event loop itself, which leaves only the commit to a thread; whoever has `_turn`
-writes. What cannot be written there is handed to the thread, which knows what to do about it: only the thread waits for
-another process that has locked the database.
+A thread competes with a busy event loop for the GIL at every statement step. Therefore short writes run on the event
+loop itself, and only their commit runs on a thread. The holder of `_write_lock` writes. Writes that fail on the event
+loop are passed to the writer thread, which alone handles a full disk and waits for locks of other processes.
 """
 
 import asyncio
@@ -22,19 +21,26 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from stoker.store.base import Change, T
-from stoker.store.disk import Disk
-from stoker.store.sqlite_file import AT_ONCE, PATIENTLY, SqliteTransaction, is_failure, is_full, unwritable
+from stoker.store.db.base import T, TransactionFn
+from stoker.store.db.sqlite.connection import (
+    CLEAR_BUSY_TIMEOUT,
+    SET_BUSY_TIMEOUT,
+    SqliteTransaction,
+    database_failure,
+    is_database_failure,
+    is_disk_full,
+)
+from stoker.store.db.sqlite.disk_reserve import DiskReserve
 
-BATCH = 256
-BATCH_SECONDS = 0.02
-POKE_SECONDS = 0.005
-"""For how long the event loop writes at a time, before it goes on while that is committed."""
+MAX_BATCH_SIZE = 256
+MAX_BATCH_SECONDS = 0.02
+INLINE_WRITE_SECONDS = 0.005
+"""How long the event loop runs inline writes before their commit."""
 
 log = logging.getLogger("stoker.store")
 
 
-class _Job:
+class _WriteJob:
     __slots__ = ("change", "error", "future", "loop", "result")
 
     def __init__(self, change: Callable[[Any], Any], loop: asyncio.AbstractEventLoop) -> None:
@@ -44,187 +50,189 @@ class _Job:
         self.result: object = None
         self.error: BaseException | None = None
 
-    def settle(self) -> None:
+    def resolve(self) -> None:
         if self.future.cancelled():
             return
-        if isinstance(self.error, StopIteration):  # which a future cannot carry
-            self.error = RuntimeError("a change let StopIteration out")
+        if isinstance(self.error, StopIteration):  # a future cannot carry it
+            self.error = RuntimeError("a change raised StopIteration")
         if self.error is not None:
             self.future.set_exception(self.error)
         else:
             self.future.set_result(self.result)
 
 
-class Writer:
-    """`log_path` is the log of the database, which some of the disk's reserve goes to when there is no other room."""
+class SqliteWriter:
+    """`wal_path` is preallocated from the disk reserve when the disk is full."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path, log_path: Path, disk: Disk) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: Path, wal_path: Path, disk_reserve: DiskReserve) -> None:
         self._connection = connection
         self._path = path
-        self._log_path = log_path
-        self._disk = disk
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._pokes: deque[_Job] = deque()
-        self._turn = threading.Lock()
+        self._wal_path = wal_path
+        self._disk_reserve = disk_reserve
+        self._queue: queue.SimpleQueue[_WriteJob | None] = queue.SimpleQueue()
+        self._inline_queue: deque[_WriteJob] = deque()
+        self._write_lock = threading.Lock()
         self._committer = ThreadPoolExecutor(1, thread_name_prefix="store-commit")
         self._thread = threading.Thread(target=self._write_forever, name="store-write", daemon=True)
-        connection.execute(AT_ONCE)
+        connection.execute(CLEAR_BUSY_TIMEOUT)
         self._thread.start()
 
-    async def write(self, change: Change[T]) -> T:
-        job = _Job(change, asyncio.get_running_loop())
-        self._jobs.put(job)
+    async def write(self, change: TransactionFn[T]) -> T:
+        job = _WriteJob(change, asyncio.get_running_loop())
+        self._queue.put(job)
         return await job.future
 
-    async def poke(self, change: Change[T]) -> T:
-        job = _Job(change, asyncio.get_running_loop())
-        self._pokes.append(job)
-        job.loop.call_soon(self._poke)
+    async def write_inline(self, change: TransactionFn[T]) -> T:
+        job = _WriteJob(change, asyncio.get_running_loop())
+        self._inline_queue.append(job)
+        job.loop.call_soon(self._try_write_inline)
         return await job.future
 
     async def close(self) -> None:
-        """Finish what is queued. Nothing may be given to it any more."""
-        self._hand_over(self._pokes)
-        self._pokes.clear()
+        """Finish queued writes. No write may be submitted after this call."""
+        self._enqueue(self._inline_queue)
+        self._inline_queue.clear()
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(None, self._committer.shutdown)
-        self._jobs.put(None)  # behind what could not be committed
+        self._queue.put(None)  # after the batches that could not be committed inline
         await loop.run_in_executor(None, self._thread.join)
 
     def _write_forever(self) -> None:
         stopping = False
-        while not stopping and (job := self._jobs.get()) is not None:
+        while not stopping and (job := self._queue.get()) is not None:
             batch = [job]
-            self._turn.acquire()
-            error = self._try(batch)
-            if error is not None and is_full(error) and self._disk.release(self._log_path):
-                log.warning("the disk of %s is full: its reserve was given up", self._path.parent)
-                error = self._try(batch)
+            self._write_lock.acquire()
+            error = self._try_commit(batch)
+            if error is not None and is_disk_full(error) and self._disk_reserve.release_reserve(self._wal_path):
+                log.warning("The disk of %s is full; its reserve was released", self._path.parent)
+                error = self._try_commit(batch)
             if error is not None:
-                for lost in batch:
-                    lost.error = unwritable(error, self._path)
+                for failed_job in batch:
+                    failed_job.error = database_failure(error, self._path)
             else:
-                self._disk.hold()
-            stopping = self._deliver(batch)
-            self._pass_on()
+                self._disk_reserve.ensure_reserve()
+            stopping = self._deliver_results(batch)
+            self._release_lock_to_loop()
 
-    def _pass_on(self) -> None:
-        """From the writer, who would otherwise take the turn again at once: to the event loop, if something waits."""
+    def _release_lock_to_loop(self) -> None:
+        """Pass the lock directly to the event loop if inline writes are queued.
+
+        Otherwise the writer thread could take the lock again at once and starve them."""
         with contextlib.suppress(IndexError, RuntimeError):
-            self._pokes[0].loop.call_soon_threadsafe(self._write_short)
+            self._inline_queue[0].loop.call_soon_threadsafe(self._write_inline_batch)
             return
-        self._turn.release()
-        self._wake()
+        self._write_lock.release()
+        self._wake_inline_writer()
 
-    def _poke(self) -> None:
-        """On the event loop: write what is short, unless somebody else writes; they call again when they are done."""
-        if self._pokes and self._turn.acquire(blocking=False):
-            self._write_short()
+    def _try_write_inline(self) -> None:
+        """Runs on the event loop: write the queued short writes, unless the lock is held; its holder calls again."""
+        if self._inline_queue and self._write_lock.acquire(blocking=False):
+            self._write_inline_batch()
 
-    def _write_short(self) -> None:
-        """On the event loop, which has the turn."""
-        if not self._pokes:  # the writer has them: the store is closed
-            self._turn.release()
+    def _write_inline_batch(self) -> None:
+        """Runs on the event loop, with the lock held."""
+        if not self._inline_queue:  # `close` moved them to the writer thread
+            self._write_lock.release()
             return
         transaction = SqliteTransaction(self._connection)
-        batch: list[_Job] = []
+        batch: list[_WriteJob] = []
         try:
             self._connection.execute("BEGIN IMMEDIATE")
-            until = time.monotonic() + POKE_SECONDS
-            while self._pokes and len(batch) < BATCH and (not batch or time.monotonic() < until):
-                batch.append(self._pokes.popleft())
-                self._run(batch[-1], transaction)
-            self._committer.submit(self._finish, batch)
-        except (sqlite3.Error, RuntimeError):  # of the database, or there can be no thread
-            self._give_up(batch or [self._pokes.popleft()])
+            until = time.monotonic() + INLINE_WRITE_SECONDS
+            while self._inline_queue and len(batch) < MAX_BATCH_SIZE and (not batch or time.monotonic() < until):
+                batch.append(self._inline_queue.popleft())
+                self._run_job(batch[-1], transaction)
+            self._committer.submit(self._commit_inline_batch, batch)
+        except (sqlite3.Error, RuntimeError):  # RuntimeError: the committer is shut down
+            self._requeue_batch(batch or [self._inline_queue.popleft()])
 
-    def _finish(self, batch: list[_Job]) -> None:
-        """Beside the event loop: commit what it wrote."""
+    def _commit_inline_batch(self, batch: list[_WriteJob]) -> None:
+        """Runs on the committer thread: commit what the event loop wrote."""
         try:
             self._connection.execute("COMMIT")
         except sqlite3.Error:
-            self._give_up(batch)
+            self._requeue_batch(batch)
             return
-        self._disk.hold()
-        self._turn.release()
-        self._deliver(batch)
-        self._wake()
+        self._disk_reserve.ensure_reserve()
+        self._write_lock.release()
+        self._deliver_results(batch)
+        self._wake_inline_writer()
 
-    def _give_up(self, batch: list[_Job]) -> None:
+    def _requeue_batch(self, batch: list[_WriteJob]) -> None:
         with contextlib.suppress(sqlite3.Error):
             self._connection.execute("ROLLBACK")
-        self._turn.release()
-        self._hand_over(batch)
-        self._wake()
+        self._write_lock.release()
+        self._enqueue(batch)
+        self._wake_inline_writer()
 
-    def _hand_over(self, batch: Iterable[_Job]) -> None:
+    def _enqueue(self, batch: Iterable[_WriteJob]) -> None:
         for job in batch:
-            self._jobs.put(job)
+            self._queue.put(job)
 
-    def _wake(self) -> None:
-        """Whoever has written lets the event loop write what came meanwhile."""
-        with contextlib.suppress(IndexError, RuntimeError):  # there is nothing, or nobody who could
-            self._pokes[0].loop.call_soon_threadsafe(self._poke)
+    def _wake_inline_writer(self) -> None:
+        """Let the event loop run the inline writes that were queued meanwhile."""
+        with contextlib.suppress(IndexError, RuntimeError):  # the queue is empty, or the loop is closed
+            self._inline_queue[0].loop.call_soon_threadsafe(self._try_write_inline)
 
-    def _try(self, batch: list[_Job]) -> sqlite3.Error | None:
-        """Commit these, or undo all of them; what was in the way."""
+    def _try_commit(self, batch: list[_WriteJob]) -> sqlite3.Error | None:
+        """Commit the batch or roll all of it back; returns the error, if any."""
         try:
-            self._commit(batch)
+            self._run_and_commit(batch)
         except sqlite3.Error as error:
             with contextlib.suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
             return error
         return None
 
-    def _commit(self, batch: list[_Job]) -> None:
-        """Run these jobs and those behind them, and commit them together."""
+    def _run_and_commit(self, batch: list[_WriteJob]) -> None:
+        """Run these jobs and those queued behind them, and commit them together."""
         execute = self._connection.execute
         transaction = SqliteTransaction(self._connection)
-        execute(PATIENTLY)
+        execute(SET_BUSY_TIMEOUT)
         try:
             execute("BEGIN IMMEDIATE")
         finally:
-            execute(AT_ONCE)
-        until = time.monotonic() + BATCH_SECONDS
+            execute(CLEAR_BUSY_TIMEOUT)
+        until = time.monotonic() + MAX_BATCH_SECONDS
         position = 0
         while position < len(batch):
-            self._run(batch[position], transaction)
+            self._run_job(batch[position], transaction)
             position += 1
-            if position == len(batch) and position < BATCH and time.monotonic() < until:
+            if position == len(batch) and position < MAX_BATCH_SIZE and time.monotonic() < until:
                 with contextlib.suppress(queue.Empty):
-                    following = self._jobs.get_nowait()
+                    following = self._queue.get_nowait()
                     if following is None:
-                        self._jobs.put(None)
+                        self._queue.put(None)
                         break
                     batch.append(following)
         execute("COMMIT")
 
-    def _run(self, job: _Job, transaction: SqliteTransaction) -> None:
+    def _run_job(self, job: _WriteJob, transaction: SqliteTransaction) -> None:
         execute = self._connection.execute
         job.result = job.error = None
         execute("SAVEPOINT job")
         try:
             job.result = job.change(transaction)
         except sqlite3.Error as error:
-            if is_full(error) or not self._connection.in_transaction:
+            if is_disk_full(error) or not self._connection.in_transaction:
                 raise
-            job.error = unwritable(error, self._path) if is_failure(error) else error
+            job.error = database_failure(error, self._path) if is_database_failure(error) else error
         except BaseException as error:
             job.error = error
         if job.error is not None:
             execute("ROLLBACK TO job")
         execute("RELEASE job")
 
-    def _deliver(self, batch: list[_Job]) -> bool:
-        """Hand the results over; True when nobody is left to receive any."""
+    def _deliver_results(self, batch: list[_WriteJob]) -> bool:
+        """Pass results to the event loop; True if the loop is closed."""
 
-        def settle() -> None:
+        def resolve_all() -> None:
             for job in batch:
-                job.settle()
+                job.resolve()
 
         if batch:
             try:
-                batch[0].loop.call_soon_threadsafe(settle)
-            except RuntimeError:  # the loop is closed: the server has gone
+                batch[0].loop.call_soon_threadsafe(resolve_all)
+            except RuntimeError:  # the loop is closed
                 return True
         return False

@@ -1,339 +1,245 @@
-"""Filters as SQL. Those on what there are few different values of say which values, and hold for the counts of
-workloads as well as for workloads; the others say what must hold for a column."""
+"""Filters as SQL predicates.
+
+A predicate on a group column applies to `workload_count` as well as to `workload`; the others apply to `workload` only.
+A predicate carries its operator and column, so that no code has to look into its SQL.
+"""
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from stoker.domain.inventory import FRAMEWORKS, Field, Filter, Operator, Value, class_of, holds
-from stoker.domain.workload import CATEGORY, Kind, Phase
-from stoker.store.base import Transaction
-from stoker.store.listing import escaped
-
-WORKSPACES = """
-SELECT workspace.id, workspace.name, workspace.department_id, department.name
-FROM workspace
-JOIN department ON department.id = workspace.department_id
-"""
-HELD_IN = "SELECT DISTINCT workspace_id FROM workload_count"
-HOMELESS = """
-SELECT DISTINCT workspace_id, '', 0, ''
-FROM workload_count
-WHERE workspace_id NOT IN (SELECT id FROM workspace)
-"""
-CLUSTERS = "SELECT id FROM cluster"
-DISTINCT = "SELECT DISTINCT {} FROM workload_count"
-COLUMNS = {
-    Field.KIND: "kind",
-    Field.CATEGORY: "kind",
-    Field.FRAMEWORK: "kind",
-    Field.PHASE: "phase",
-    Field.CLUSTER: "cluster_id",
-    Field.WORKSPACE_ID: "workspace_id",
-    Field.WORKSPACE: "workspace_id",
-    Field.DEPARTMENT_ID: "workspace_id",
-    Field.DEPARTMENT: "workspace_id",
-    Field.PRIORITY: "priority",
-    Field.PRIORITY_CLASS: "priority",
-    Field.POOLS: "pools",
-    Field.USER: "user_name",
-}
-"""The columns that workloads are counted by. Where several fields share one, each is made from its values."""
-HOMES = {
-    Field.WORKSPACE_ID: "CAST(workspace_id AS TEXT)",
-    Field.WORKSPACE: "workspace.name",
-    Field.DEPARTMENT_ID: "CAST(workspace.department_id AS TEXT)",
-    Field.DEPARTMENT: "department.name",
-}
-HOMES_OF = {
-    Field.WORKSPACE_ID: "CAST(workload.workspace_id AS TEXT)",
-    Field.WORKSPACE: "COALESCE(workspace.name, '')",
-    Field.DEPARTMENT_ID: "COALESCE(CAST(workspace.department_id AS TEXT), '0')",
-    Field.DEPARTMENT: "COALESCE(department.name, '')",
-}
-"""The same of a workload `AT_HOME`."""
-AT_HOME = """
-LEFT JOIN workspace ON workspace.id = workload.workspace_id
-LEFT JOIN department ON department.id = workspace.department_id
-"""
-NOTHING = frozenset({Field.APPLICATION_ID, Field.APPLICATION})
-"""Fields that no workload has a value of."""
-NUMERIC = frozenset(
-    {
-        "workspace_id",
-        "priority",
-        "submitted_at",
-        "started_at",
-        "ended_at",
-        "phase_at",
-        "deleted_at",
-        "guaranteed_until",
-    }
+from stoker.domain.queries.filters import FilterOperator, FilterValue, matches
+from stoker.domain.queries.workload_query import WorkloadField, WorkloadFilter
+from stoker.store.db.base import Transaction
+from stoker.store.sql.comparison import COMPARISON_SQL
+from stoker.store.sql.pagination import escape_like
+from stoker.store.workloads.query.fields import (
+    ACCRUED_TIMES,
+    ALLOCATED_MILLI,
+    COLUMN_VALUE_FIELDS,
+    DESCRIPTION_COLUMN,
+    FIELDS_WITHOUT_VALUE,
+    GROUP_COLUMNS,
+    IDLE_MILLI,
+    NAME_INDEX_COLUMNS,
+    REQUESTED_GPUS_EXPR,
+    TIMESTAMP_COLUMNS,
+    WORKSPACE_EXPR,
+    AllocationExpr,
+    defeat_index,
 )
+from stoker.store.workloads.query.groups import WORKSPACE_DEPARTMENTS, group_values
 
-LIVE = "workload.deleted_at IS NULL"
-LEAVING = "workload.phase = 'Deleting'"
-GONE = "workload.deleted_at IS NOT NULL AND workload.phase <> 'Deleting'"
-ALIKE = """
-(
-    SELECT DISTINCT cluster_id, namespace, kind, phase, user_id, priority, pools
-    FROM workload_count
-    WHERE {condition}
-) AS alike
-CROSS JOIN workload
-"""  # index workload_alike
-SAME = """
-workload.cluster_id = alike.cluster_id
-  AND workload.namespace = alike.namespace
-  AND workload.kind = alike.kind
-  AND workload.phase = alike.phase
-  AND workload.user_id = alike.user_id
-  AND workload.priority = alike.priority
-  AND workload.pools = alike.pools
-"""
-
-ALLOCATED = "COALESCE((SELECT allocated_milli FROM workload_use WHERE workload_uid = workload.uid), 0)"
-IDLE = "COALESCE((SELECT idle_milli FROM workload_use WHERE workload_uid = workload.uid), 0)"
-HOLDS = "EXISTS (SELECT 1 FROM workload_use WHERE workload_uid = workload.uid)"
-IDLES = "EXISTS (SELECT 1 FROM workload_use WHERE workload_uid = workload.uid AND idle_milli > 0)"
-AMONG_HOLDERS = {
-    ALLOCATED: "workload_use.allocated_milli",
-    IDLE: "workload_use.idle_milli",
-    HOLDS: "1 = 1",
-    IDLES: "workload_use.idle_milli > 0",
-}
-"""The same where only those are looked at that hold something, beside what they hold."""
-GPUS = "(workload.gpu_milli * workload.replicas)"
-TIME_COLUMNS = {
-    Field.CREATED: "submitted_at",
-    Field.STARTED: "started_at",
-    Field.ENDED: "ended_at",
-    Field.PHASE_CHANGED: "phase_at",
-    Field.DELETED: "deleted_at",
-    Field.GUARANTEED: "guaranteed_until",
-}
-COMPARED = {
-    Operator.EQUAL: "=",
-    Operator.NOT_EQUAL: "<>",
-    Operator.AT_MOST: "<=",
-    Operator.AT_LEAST: ">=",
-}
+WORKSPACE_IDS_IN_USE = "SELECT DISTINCT workspace_id FROM workload_count"
+TEXT_GROUP_FIELDS = frozenset({WorkloadField.USER_NAME, WorkloadField.USER_ID, WorkloadField.NAMESPACE})
+"""Group columns with many values, which are compared in SQL."""
+Operand = FilterValue | tuple[FilterValue, ...]
 
 
-class Time(Struct, frozen=True):
-    """A time that has added up, and goes on while something holds. Each part has an index: by what has added up, and by
-    when it would have begun had it never paused."""
+class Predicate(Struct, frozen=True):
+    """One condition on workloads. `sql` has `{}` in place of the column, if it is about one column.
 
-    over: str
-    added_up: str
-    goes_on: str
-    began: str
-
-    @property
-    def now(self) -> str:
-        """In milliseconds, of any workload."""
-        return f"(CASE WHEN {self.goes_on} THEN :now - {self.began} ELSE {self.added_up} END)"
-
-    def between(self, least: str | None, most: str | None) -> tuple[str, str]:
-        """What holds for each part when it is at least the one, and less than the other."""
-        over = [self.over, *([f"{self.added_up} >= {least}"] if least else [])]
-        over += [f"{self.added_up} < {most}"] if most else []
-        goes_on = [self.goes_on, *([f"{self.began} <= :now - {least}"] if least else [])]
-        goes_on += [f"{self.began} > :now - {most}"] if most else []
-        return " AND ".join(over), " AND ".join(goes_on)
-
-
-TIMES = {
-    Field.RUNNING: Time(
-        "workload.running_since IS NULL",
-        "workload.ran_ms",
-        "workload.running_since IS NOT NULL",
-        "(workload.running_since - workload.ran_ms)",
-    ),
-    Field.PENDING: Time(
-        "workload.phase NOT IN ('Pending', 'Resuming')",
-        "workload.waited_ms",
-        "workload.phase IN ('Pending', 'Resuming')",
-        "(workload.phase_at - workload.waited_ms)",
-    ),
-}
-
-
-class Clause(Struct, frozen=True):
-    """`sql` has `{}` where its column is, if it is about one. `narrow` is set where an index finds what it asks for,
-    and `scan` where all that it looks at lies close together in the index of names."""
+    `selective` means that an index finds the matching workloads; `covering` that the index of names holds everything
+    the predicate reads.
+    """
 
     sql: str
     params: Mapping[str, object] = {}
     column: str = ""
-    narrow: bool = False
-    scan: bool = False
-    field: Field | None = None
-    parts: tuple[str, ...] = ()
-    """The same for each part of a time."""
+    operator: FilterOperator | None = None
+    selective: bool = False
+    covering: bool = False
+    accrued_field: WorkloadField | None = None
+    """The accrued time that the predicate is about."""
+    branches: tuple[str, ...] = ()
+    """The conditions for stopped and for running workloads, if the predicate is about an accrued time."""
+    joined_sql: str = ""
+    """The same condition where `workload_allocation` is joined, if the predicate is about the allocation."""
 
-    def on(self, table: str = "workload") -> str:
-        return self.sql.replace("{}", f"{table}.{self.column}") if self.column else self.sql
+    @property
+    def is_single_value(self) -> bool:
+        """Whether all matching workloads have the same value in the column."""
+        return self.operator in {FilterOperator.IN, FilterOperator.EQUAL} and len(self.params) == 1
 
-    def aside(self) -> str:
-        """The same in a form that keeps an index on its column from being used."""
-        if not self.column:
-            return self.sql
-        return self.sql.replace("{}", past(self.column))
+    def on_table(self, table: str = "workload") -> str:
+        return self.on_expression(f"{table}.{self.column}") if self.column else self.sql
 
+    def on_expression(self, expression: str) -> str:
+        return self.sql.replace("{}", expression)
 
-def past(column: str) -> str:
-    """A column of workloads in a form that no index has."""
-    return f"(workload.{column} + 0)" if column in NUMERIC else f"(workload.{column} || '')"
+    def unindexed(self) -> str:
+        """The condition in a form that uses no index on its column."""
+        return self.on_expression(defeat_index(self.column)) if self.column else self.sql
 
-
-NEVER = Clause("1 = 0")
-Values = dict[object, Value | tuple[str, ...] | None]
-
-
-def values_of(transaction: Transaction, field: Field) -> Values:
-    """What a field is for each value of its column."""
-    match field:
-        case Field.KIND:
-            return {kind: str(kind) for kind in Kind}
-        case Field.CATEGORY:
-            return {kind: str(CATEGORY[kind]) for kind in Kind}
-        case Field.FRAMEWORK:
-            return {kind: FRAMEWORKS.get(kind) for kind in Kind}
-        case Field.PHASE:
-            return {phase: str(phase) for phase in Phase}
-        case Field.CLUSTER:
-            return {row[0]: row[0] for row in transaction.all(CLUSTERS)}
-        case Field.PRIORITY | Field.PRIORITY_CLASS:
-            found = [row[0] for row in transaction.all(DISTINCT.format("priority"))]
-            return {each: each if field is Field.PRIORITY else class_of(each) for each in found}
-        case Field.POOLS:
-            return {row[0]: tuple(row[0].split(",")) for row in transaction.all(DISTINCT.format("pools"))}
-        case Field.USER:
-            return {row[0]: row[0] for row in transaction.all(DISTINCT.format("user_name"))}
-        case _:
-            place = {Field.WORKSPACE_ID: 0, Field.WORKSPACE: 1, Field.DEPARTMENT_ID: 2, Field.DEPARTMENT: 3}[field]
-            rows = (*transaction.all(WORKSPACES), *transaction.all(HOMELESS))
-            return {row[0]: str(row[place]) for row in rows}
+    def with_allocation_joined(self) -> str:
+        """The condition in a query that joins `workload_allocation`."""
+        return self.joined_sql or self.on_table()
 
 
-def in_order(values: Values, *, descending: bool) -> list[list[object]]:
-    """The keys of equal values together, by value; those without one last."""
-    known: dict[Any, list[object]] = {}
-    for key, value in values.items():
-        known.setdefault(",".join(value) if isinstance(value, tuple) else value, []).append(key)
-    missing = known.pop(None, [])
-    ordered = [known[value] for value in sorted(known, reverse=descending)]
-    return [*ordered, *([missing] if missing else [])]
+MATCH_NONE = Predicate("1 = 0")
 
 
-def one_of(column: str, values: Iterable[object], tag: str) -> Clause:
-    """`column IN (…)`; nothing is in an empty list."""
+def in_list(column: str, values: Iterable[object], tag: str) -> Predicate:
+    """`column IN (…)`; an empty list matches nothing."""
     params = {f"{tag}_{number}": value for number, value in enumerate(values)}
     if not params:
-        return NEVER
-    return Clause(f"{{}} IN ({', '.join(f':{name}' for name in params)})", params, column)
+        return MATCH_NONE
+    names = ", ".join(f":{name}" for name in params)
+    return Predicate(f"{{}} IN ({names})", params, column, FilterOperator.IN)
 
 
-def counted(transaction: Transaction, asked: Filter, tag: str) -> Clause | None:
-    """A filter on a field that workloads are counted by; None when it keeps everything."""
-    if asked.field is Field.USER:
-        return text("user_name", asked.operator, str(asked.value), tag)
-    if asked.field in HOMES:
-        return _of_workspaces(transaction, asked, tag)
-    values = values_of(transaction, asked.field)
-    kept = [key for key, value in values.items() if holds(value, asked.operator, asked.value)]
-    return None if len(kept) == len(values) else one_of(COLUMNS[asked.field], kept, tag)
+def group_predicate(transaction: Transaction, condition: WorkloadFilter, tag: str) -> Predicate | None:
+    """A filter on a group column; None when it matches every workload."""
+    field, operator = condition.field, condition.operator
+    column = GROUP_COLUMNS[field]
+    if field in WORKSPACE_EXPR:
+        return _workspace_predicate(transaction, condition, tag)
+    if operator is FilterOperator.IN and field in COLUMN_VALUE_FIELDS:
+        return in_list(column, _values(condition.value), tag)
+    if field in TEXT_GROUP_FIELDS:
+        return text_predicate(column, operator, condition.value, tag)
+    values = group_values(transaction, field)
+    matching = [key for key, value in values.items() if matches(value, operator, condition.value)]
+    return None if len(matching) == len(values) else in_list(column, matching, tag)
 
 
-def _of_workspaces(transaction: Transaction, asked: Filter, tag: str) -> Clause | None:
-    """By a workspace or its department. Of a workspace that was deleted nothing but its number is known."""
-    meant = text("", asked.operator, str(asked.value), tag)
-    without = asked.field is not Field.WORKSPACE_ID and holds("", asked.operator, str(asked.value))
-    condition = f"{'NOT ' if without else ''}({meant.sql.replace('{}', HOMES[asked.field])})"
-    source = HELD_IN if asked.field is Field.WORKSPACE_ID else WORKSPACES
-    found = one_of(
-        "workspace_id", (row[0] for row in transaction.all(f"{source} WHERE {condition}", meant.params)), tag
-    )
-    if not without:
+def _workspace_predicate(transaction: Transaction, condition: WorkloadFilter, tag: str) -> Predicate | None:
+    """A filter on the workspace or its department. Of a deleted workspace only the id is known."""
+    field, operator = condition.field, condition.operator
+    wanted = tuple(map(str, condition.value)) if isinstance(condition.value, tuple) else str(condition.value)
+    text = text_predicate("", operator, wanted, tag)
+    # Workloads of deleted workspaces have empty names. A filter that matches those is written as the list of the
+    # workspaces that it does not match.
+    inverted = field is not WorkloadField.WORKSPACE_ID and matches("", operator, wanted)
+    where = f"{'NOT ' if inverted else ''}({text.on_expression(WORKSPACE_EXPR[field])})"
+    source = WORKSPACE_IDS_IN_USE if field is WorkloadField.WORKSPACE_ID else WORKSPACE_DEPARTMENTS
+    rows = transaction.fetch_all(f"{source} WHERE {where}", text.params)
+    found = in_list("workspace_id", (row[0] for row in rows), tag)
+    if not inverted:
         return found
-    return Clause(f"NOT ({found.sql})", found.params, found.column) if found.params else None
+    return structs.replace(found, sql=f"NOT ({found.sql})", operator=None) if found.params else None
 
 
-def other(asked: Filter, tag: str) -> Clause | None:
-    """A filter on a field that each workload has a value of its own of; None when it keeps everything."""
-    field, operator, value = asked.field, asked.operator, asked.value
-    if field in NOTHING:
-        return None if holds(None, operator, value) else NEVER
-    if field is Field.NAME:
-        return text("name", operator, str(value), tag)
-    if field in TIME_COLUMNS:
-        return _moment(field, operator, value, tag)
-    if field in TIMES:
-        return _seconds(field, operator, value, tag)
-    if field is Field.IDLE_WHOLE:
-        return _number(f"(({IDLE} + 999) / 1000)", operator, value, tag, whole=True)
-    return _number(ALLOCATED if field is Field.ALLOCATED else IDLE, operator, value, tag, whole=False)
-
-
-def text(column: str, operator: Operator, value: str, tag: str) -> Clause:
-    """On a column that is in lower case."""
-    scan = column == "name"
-    folded = value.casefold()
-    match operator:
-        case Operator.CONTAINS:
-            return Clause(f"instr({{}}, :{tag}) > 0", {tag: folded}, column, scan=scan)
-        case Operator.LACKS:
-            return Clause(f"instr({{}}, :{tag}) = 0", {tag: folded}, column)
-        case Operator.STARTS:
-            params = {f"{tag}_from": folded, f"{tag}_to": folded + "\U0010ffff"}
-            return Clause(f"({{}} >= :{tag}_from AND {{}} < :{tag}_to)", params, column, narrow=True)
-        case Operator.ENDS:
-            params = {tag: folded, f"{tag}_end": f"%{escaped(value)}"}
-            return Clause(f"(instr({{}}, :{tag}) > 0 AND {{}} LIKE :{tag}_end ESCAPE '!')", params, column, scan=scan)
+def row_predicate(condition: WorkloadFilter, tag: str) -> Predicate | None:
+    """A filter on a field that is not a group column; None when it matches every workload."""
+    field, operator, value = condition.field, condition.operator, condition.value
+    if field in FIELDS_WITHOUT_VALUE:
+        return None if matches(None, operator, value) else MATCH_NONE
+    if field in TIMESTAMP_COLUMNS:
+        return _timestamp_predicate(TIMESTAMP_COLUMNS[field], operator, value, tag)
+    if field in ACCRUED_TIMES:
+        return _accrued_time_predicate(field, operator, value, tag)
+    match field:
+        case WorkloadField.NAME:
+            return text_predicate("name", operator, value, tag)
+        case WorkloadField.SLUG:
+            return text_predicate("slug", operator, value, tag)
+        case WorkloadField.DESCRIPTION:
+            return _description_predicate(operator, value, tag)
+        case WorkloadField.IDLE_GPUS:
+            whole = AllocationExpr(*(f"(({sql} + 999) / 1000)" for sql in structs.astuple(IDLE_MILLI)))
+            return _allocation_predicate(whole, operator, value, tag, milli=False)
+        case WorkloadField.GPUS:
+            return _numeric_predicate(REQUESTED_GPUS_EXPR, operator, value, tag, milli=True)
         case _:
-            narrow = operator is not Operator.NOT_EQUAL
-            return Clause(f"{{}} {COMPARED[operator]} :{tag}", {tag: value}, column, narrow=narrow)
+            milli = ALLOCATED_MILLI if field is WorkloadField.ALLOCATED_GPUS else IDLE_MILLI
+            return _allocation_predicate(milli, operator, value, tag, milli=True)
 
 
-def _moment(field: Field, operator: Operator, value: Value, tag: str) -> Clause:
-    column = TIME_COLUMNS[field]
-    if operator is Operator.NOT_EQUAL:
-        return Clause(f"({{}} IS NULL OR {{}} <> :{tag})", {tag: value}, column)
-    return Clause(f"{{}} {COMPARED[operator]} :{tag}", {tag: value}, column, narrow=True)
+def text_predicate(column: str, operator: FilterOperator, value: Operand, tag: str) -> Predicate:
+    """A filter on a lower-case text column."""
+    if operator is FilterOperator.IN:
+        return in_list(column, _values(value), tag)
+    covering = column in NAME_INDEX_COLUMNS
+    folded = str(value).casefold()
+    match operator:
+        case FilterOperator.CONTAINS:
+            sql, params = f"instr({{}}, :{tag}) > 0", {tag: folded}
+            return Predicate(sql, params, column, operator, covering=covering)
+        case FilterOperator.NOT_CONTAINS:
+            return Predicate(f"instr({{}}, :{tag}) = 0", {tag: folded}, column, operator)
+        case FilterOperator.STARTS_WITH:
+            params = {f"{tag}_from": folded, f"{tag}_to": folded + "\U0010ffff"}
+            return Predicate(f"({{}} >= :{tag}_from AND {{}} < :{tag}_to)", params, column, operator, selective=True)
+        case FilterOperator.ENDS_WITH:
+            params = {tag: folded, f"{tag}_end": f"%{escape_like(str(value))}"}
+            sql = f"(instr({{}}, :{tag}) > 0 AND {{}} LIKE :{tag}_end ESCAPE '!')"
+            return Predicate(sql, params, column, operator, covering=covering)
+        case _:
+            selective = operator is not FilterOperator.NOT_EQUAL
+            sql = f"{{}} {COMPARISON_SQL[operator]} :{tag}"
+            return Predicate(sql, {tag: str(value)}, column, operator, selective=selective)
 
 
-def _seconds(field: Field, operator: Operator, value: Value, tag: str) -> Clause:
-    """Whole seconds of a time: those from the first millisecond of one to the last of another."""
-    time = TIMES[field]
-    if operator.on_text or operator is Operator.NOT_EQUAL or isinstance(value, str):
-        return _number(f"({time.now} / 1000)", operator, value, tag, whole=True)
-    least = None if operator is Operator.AT_MOST else f":{tag}_least"
-    most = None if operator is Operator.AT_LEAST else f":{tag}_most"
-    if operator is Operator.EQUAL and value != math.floor(value):
-        return NEVER
-    bounds = {f"{tag}_least": math.ceil(value) * 1000, f"{tag}_most": (math.floor(value) + 1) * 1000}
-    params = {name: bound for name, bound in bounds.items() if f":{name}" in {least, most}}
-    parts = time.between(least, most)
-    return Clause(f"({' OR '.join(f'({part})' for part in parts)})", params, narrow=True, field=field, parts=parts)
+def _description_predicate(operator: FilterOperator, value: Operand, tag: str) -> Predicate:
+    """Most workloads have no description; the index holds only those that have one."""
+    text = text_predicate(DESCRIPTION_COLUMN, operator, value, tag)
+    if not text.column or matches("", operator, value):
+        return structs.replace(text, selective=False)
+    return structs.replace(text, sql=f"({{}} <> '' AND {text.sql})", selective=True)
 
 
-def _number(expression: str, operator: Operator, value: Value, tag: str, *, whole: bool) -> Clause:
-    """A number, in thousandths unless it is whole; narrow when what holds nothing is not meant."""
-    sparse = "workload_use" in expression and not holds(0, operator, value)
-    if not operator.on_text:
-        scaled = value if whole or isinstance(value, str) else value * 1000
-        return Clause(f"{expression} {COMPARED[operator]} :{tag}", {tag: scaled}, narrow=sparse)
-    shown = f"CAST({expression} AS TEXT)" if whole else _shown(expression)
-    pattern = text("", operator, str(value), tag)
-    if operator is Operator.STARTS:
-        pattern = Clause(f"{{}} LIKE :{tag} ESCAPE '!'", {tag: f"{escaped(str(value))}%"})
-    return Clause(pattern.sql.replace("{}", shown), pattern.params, narrow=sparse)
+def _timestamp_predicate(column: str, operator: FilterOperator, value: Operand, tag: str) -> Predicate:
+    if operator is FilterOperator.IN:
+        return structs.replace(in_list(column, _values(value), tag), selective=True)
+    if operator is FilterOperator.NOT_EQUAL:
+        return Predicate(f"({{}} IS NULL OR {{}} <> :{tag})", {tag: value}, column, operator)
+    return Predicate(f"{{}} {COMPARISON_SQL[operator]} :{tag}", {tag: value}, column, operator, selective=True)
 
 
-def _shown(milli: str) -> str:
-    """A number of thousandths as it is written: `8`, `0.5`."""
-    rest = f"RTRIM(SUBSTR(CAST(1000 + {milli} % 1000 AS TEXT), 2), '0')"
-    return f"(CAST({milli} / 1000 AS TEXT) || CASE WHEN {milli} % 1000 = 0 THEN '' ELSE '.' || {rest} END)"
+def _accrued_time_predicate(field: WorkloadField, operator: FilterOperator, value: Operand, tag: str) -> Predicate:
+    """Whole seconds are compared: a second reaches from its first to its last millisecond."""
+    time = ACCRUED_TIMES[field]
+    if operator not in {FilterOperator.EQUAL, FilterOperator.AT_MOST, FilterOperator.AT_LEAST} or not isinstance(
+        value, int | float
+    ):
+        return _numeric_predicate(f"({time.current} / 1000)", operator, value, tag, milli=False)
+    lower = None if operator is FilterOperator.AT_MOST else f":{tag}_least"
+    upper = None if operator is FilterOperator.AT_LEAST else f":{tag}_most"
+    if operator is FilterOperator.EQUAL and value != math.floor(value):
+        return MATCH_NONE
+    params: dict[str, object] = {}
+    if lower:
+        params[f"{tag}_least"] = math.ceil(value) * 1000
+    if upper:
+        params[f"{tag}_most"] = (math.floor(value) + 1) * 1000
+    branches = time.range_conditions(lower, upper)
+    sql = f"({' OR '.join(f'({branch})' for branch in branches)})"
+    return Predicate(sql, params, operator=operator, selective=True, accrued_field=field, branches=branches)
+
+
+def _allocation_predicate(
+    expression: AllocationExpr, operator: FilterOperator, value: Operand, tag: str, *, milli: bool
+) -> Predicate:
+    """Selective if workloads without an allocation do not match."""
+    predicate = _numeric_predicate(expression.sql, operator, value, tag, milli=milli)
+    joined = _numeric_predicate(expression.joined_sql, operator, value, tag, milli=milli)
+    return structs.replace(predicate, joined_sql=joined.sql, selective=not matches(0, operator, value))
+
+
+def _numeric_predicate(
+    expression: str, operator: FilterOperator, value: Operand, tag: str, *, milli: bool
+) -> Predicate:
+    """A comparison of a number; `milli` means that the expression is in thousandths of the value's unit."""
+    scaled = [number * 1000 if milli and not isinstance(number, str) else number for number in _values(value)]
+    if operator is FilterOperator.IN:
+        found = in_list("", scaled, tag)
+        return structs.replace(found, sql=found.on_expression(expression))
+    if not operator.is_text_match:
+        return Predicate(f"{expression} {COMPARISON_SQL[operator]} :{tag}", {tag: scaled[0]}, operator=operator)
+    shown = _decimal_expr(expression) if milli else f"CAST({expression} AS TEXT)"
+    pattern = text_predicate("", operator, value, tag)
+    if operator is FilterOperator.STARTS_WITH:
+        pattern = Predicate(f"{{}} LIKE :{tag} ESCAPE '!'", {tag: f"{escape_like(str(value))}%"})
+    return Predicate(pattern.on_expression(shown), pattern.params, operator=operator)
+
+
+def _values(value: Operand) -> tuple[FilterValue, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _decimal_expr(milli: str) -> str:
+    """Thousandths as decimal text without trailing zeros: `8`, `0.5`."""
+    fraction = f"RTRIM(SUBSTR(CAST(1000 + {milli} % 1000 AS TEXT), 2), '0')"
+    return f"(CAST({milli} / 1000 AS TEXT) || CASE WHEN {milli} % 1000 = 0 THEN '' ELSE '.' || {fraction} END)"

@@ -1,0 +1,1 @@
+"""Users, credentials, departments, workspaces, the audit log and idempotency keys."""

@@ -1,0 +1,1 @@
+"""Helpers for statements: pagination and LIKE patterns, `IN` lists, sequences."""

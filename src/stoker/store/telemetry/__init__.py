@@ -1,0 +1,1 @@
+"""GPU samples, pod samples, training metrics and log chunks as they are stored."""

@@ -1,0 +1,1 @@
+"""Closed usage hours, days, the ledger reports and the allocation snapshots."""

@@ -1,0 +1,1 @@
+"""Webhook subscriptions and the transactional outbox of their deliveries."""

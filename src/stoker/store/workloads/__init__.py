@@ -1,0 +1,1 @@
+"""Workloads and pods: rows and their compare-and-set transitions, the event log, counts, lists and allocations."""

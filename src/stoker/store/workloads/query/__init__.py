@@ -1,0 +1,1 @@
+"""Filter, search and sort workloads at any table size: build a plan, find candidates, paginate."""
