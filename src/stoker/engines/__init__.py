@@ -1,1 +1,1 @@
-"""Where workloads run. Every engine keeps the protocol of `base.py`."""
+"""The engines that run pods. Each implements the protocol of `protocol.py` with the structs of `model.py`."""

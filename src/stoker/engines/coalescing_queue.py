@@ -1,27 +1,27 @@
-"""Where news wait for a reader: each thing once, however often it changed meanwhile, so a slow reader costs nothing."""
+"""A queue of keys for a slow reader: a key that is put several times before it is drained is delivered once."""
 
 import asyncio
 
 
-class Mailbox:
+class CoalescingQueue:
     def __init__(self) -> None:
-        self._names: dict[str, None] = {}
-        self._wake = asyncio.Event()
+        self._keys: dict[str, None] = {}
+        self._ready = asyncio.Event()
         self._closed = False
 
-    def put(self, name: str) -> None:
-        self._names[name] = None
-        self._wake.set()
+    def put(self, key: str) -> None:
+        self._keys[key] = None
+        self._ready.set()
 
     def close(self) -> None:
         self._closed = True
-        self._wake.set()
+        self._ready.set()
 
-    async def take(self) -> list[str]:
-        """All names that came since the last time, at least one; empty once closed."""
-        await self._wake.wait()
+    async def drain(self) -> list[str]:
+        """All keys since the last call, at least one; empty once the queue is closed."""
+        await self._ready.wait()
         if not self._closed:
-            self._wake.clear()
-        names = list(self._names)
-        self._names.clear()
-        return names
+            self._ready.clear()
+        keys = list(self._keys)
+        self._keys.clear()
+        return keys

@@ -1,167 +1,97 @@
-"""What every engine can do, whether its pods are processes, containers or simulated.
+"""The protocol of engines, whether their pods are processes, containers or simulated.
 
-An engine acts and reports; it decides nothing about workloads. `apply` and `remove` may be called again at
-any time with the same arguments, also after a crash of Stoker or of the engine. What `observe` reports is
-the truth: pods that run are adopted, and pods that nobody here asked for are reported too.
+An engine acts and reports; it makes no decision that its capabilities do not say. `apply` and `terminate` are
+idempotent by (uid, attempt, revision) and may be repeated at any time, also after a crash of Stoker or of the engine.
+What `watch` reports is the truth: pods that run are adopted, and what others made is reported as foreign.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from typing import Protocol
 
-from msgspec import Struct
-
+from stoker.domain.cluster.capabilities import Capabilities
+from stoker.domain.cluster.engine_access import LogLine, Terminal
 from stoker.domain.errors import ErrorCode
-from stoker.domain.node import Node
-from stoker.domain.reach import LogLine, Terminal
-from stoker.domain.resources import Resources
-from stoker.domain.workload import Kind, PodPhase, Service
+from stoker.engines.model import LaunchSpec, LogRef, Observation, ServiceEndpoint, WorkloadRef
 
-FOR_GOOD = frozenset({ErrorCode.BAD_REQUEST, ErrorCode.NOT_ALLOWED, ErrorCode.TOO_LARGE, ErrorCode.NEVER_FITS})
-"""Refusals of an engine that no waiting changes."""
-
-
-class Capabilities(Struct, frozen=True):
-    """`admits`: has a queue of its own. `places`: chooses nodes. `restarts`: keeps failed pods up by itself."""
-
-    admits: bool = False
-    places: bool = False
-    restarts: bool = False
-    simulated: bool = False
-
-
-class PodOrder(Struct, frozen=True):
-    """One pod to run, and where."""
-
-    uid: str
-    name: str
-    rank: int
-    node: str
-    devices: tuple[int, ...]
-    env: Mapping[str, str]
-    port: int = 0
-
-
-class Order(Struct, frozen=True):
-    """All the pods of one attempt at one revision. Pods of an earlier revision are replaced by them,
-    one by one when `rolling`."""
-
-    workload_uid: str
-    slug: str
-    namespace: str
-    kind: Kind
-    attempt: int
-    revision: int
-    image: str
-    entry_point: str
-    resources: Resources
-    pods: tuple[PodOrder, ...]
-    labels: Mapping[str, str] = {}
-    annotations: Mapping[str, str] = {}
-    service: Service | None = None
-    restart: bool = False
-    rolling: bool = False
-    grace_seconds: float = 30.0
-    workspace_id: int = 0
-
-
-class PodSeen(Struct, frozen=True):
-    """A pod as the engine sees it now. `workload_uid` is empty for one that nobody here asked for."""
-
-    uid: str
-    name: str
-    workload_uid: str
-    attempt: int
-    revision: int
-    node: str
-    phase: PodPhase
-    ready: bool = True
-    exit_code: int | None = None
-    signal: int | None = None
-    message: str = ""
-    restarts: int = 0
-    port: int = 0
-    """Where it listens, if the workload has a service."""
-    started_at: int | None = None
-    ended_at: int | None = None
-
-
-class Serving(Struct, frozen=True):
-    """A pod that is up and listens on a TCP port of its own, and where that is."""
-
-    pod_uid: str
-    workload_uid: str
-    address: str
-
-
-class Everything(Struct, frozen=True):
-    """All that there is: first, and again after every gap. A pod that is not in it is gone."""
-
-    nodes: tuple[Node, ...]
-    pods: tuple[PodSeen, ...]
-
-
-class Changes(Struct, frozen=True):
-    """What is different since the last report. `gone` holds uids of pods that no longer exist."""
-
-    nodes: tuple[Node, ...] = ()
-    pods: tuple[PodSeen, ...] = ()
-    gone: tuple[str, ...] = ()
-
-
-Observation = Everything | Changes
+PERMANENT_ERRORS = frozenset({ErrorCode.BAD_REQUEST, ErrorCode.FORBIDDEN, ErrorCode.TOO_LARGE, ErrorCode.UNSCHEDULABLE})
+"""Codes of errors that a retry does not change."""
 
 
 class Engine(Protocol):
     @property
     def capabilities(self) -> Capabilities: ...
 
-    def observe(self) -> AsyncIterator[Observation]:
-        """Everything, then changes as they happen, for as long as the engine is open."""
+    def watch(self) -> AsyncIterator[Observation]:
+        """A full sync, then deltas, for as long as the engine is open. While it cannot be reached, `Disconnected`
+        once, and a full sync when contact is back."""
         ...
 
-    async def apply(self, order: Order) -> None:
-        """Make these pods exist. Pods that exist already at this revision are left alone. A refusal with a code in
-        `FOR_GOOD` says that it will never do so; after any other it is asked again."""
+    async def apply(self, launch_spec: LaunchSpec) -> str:
+        """Make this attempt exist at this revision; what exists is left alone. Returns the engine's own name for it,
+        empty if it has none. After an error whose code is in `PERMANENT_ERRORS` the call is not repeated; after any
+        other it is."""
         ...
 
-    async def remove(self, workload_uid: str, attempt: int, grace_seconds: float) -> frozenset[str]:
-        """Ask every pod of the attempt to stop; returns at once, `observe` reports the end. Gives the uids of the
-        pods that it has: no other pod of the attempt will come to be."""
+    async def terminate(
+        self, ref: WorkloadRef, *, grace_seconds: float, force: bool = False, only: Collection[str] | None = None
+    ) -> None:
+        """Ask the pods of the attempt to stop: all of them, or `only` those with these uids. Pods that have not
+        started never will. Returns at once; `watch` reports when they have ended. `force` drops what does not end. A
+        foreign workload is asked to stop if `engine_ref` names it, and is never removed."""
         ...
 
-    async def forget(self, workload_uid: str, attempt: int) -> None:
-        """Let go of what is still held of pods that have ended (their logs were read before)."""
+    async def pods_of(self, ref: WorkloadRef) -> frozenset[str]:
+        """The uids of the attempt's pods that the engine has, whether or not `watch` has reported them yet."""
         ...
 
-    async def discard(self, slug: str) -> None:
-        """Remove what a deleted workload has left behind: its working directory, if the engine has one."""
+    async def release(self, ref: WorkloadRef) -> None:
+        """Delete what is left of ended pods of the attempt. Their logs were collected before."""
         ...
 
-    async def logs(self, pod_uid: str, position: int, limit: int) -> list[LogLine]:
-        """Up to `limit` lines from a position on; empty when there is nothing new."""
+    async def purge(self, ref: WorkloadRef) -> None:
+        """Delete what a deleted workload has left: its working directory, if the engine has one."""
         ...
 
-    def log_activity(self) -> AsyncIterator[str]:
-        """Uids of pods whose log has grown, soon after it has; first of all that may have grown before anyone asked.
-        One may come without need."""
+    async def read_logs(self, source: LogRef, cursor: int, limit: int) -> list[LogLine]:
+        """Up to `limit` lines from a cursor on; empty if there are no new ones. Cursors grow and need not be dense."""
+        ...
+
+    def log_activity(self) -> AsyncIterator[LogRef]:
+        """Logs that have grown; at first all logs that may have grown before the call. A log may be reported although
+        nothing was added."""
+        ...
+
+    async def check_working_directory(self, directory: str, workspace_id: int) -> str:
+        """Why a pod of this workspace could not start in a directory of the node; empty if it could."""
         ...
 
     async def service_address(self, workload_uid: str) -> str:
-        """Where the workload's service answers now, as `host:port`; empty while it does not."""
+        """The `host:port` of the workload's service; empty while it does not answer."""
         ...
 
-    def serving(self) -> Sequence[Serving]:
-        """The pods behind services that can be spoken to from here, each at an address that is its own."""
+    def service_endpoints(self) -> Sequence[ServiceEndpoint]:
+        """The ready pods of services that can be reached from this server."""
         ...
 
-    async def shells(self, pod_uid: str) -> list[str]:
-        """The shells that exist in the pod."""
+    async def list_shells(self, pod_uid: str, container: str = "") -> list[str]:
+        """The shells that exist in the container."""
         ...
 
-    async def execute(self, pod_uid: str, command: list[str], *, tty: bool, columns: int, rows: int) -> Terminal:
-        """Run a command beside what the pod runs."""
+    async def execute(
+        self,
+        pod_uid: str,
+        command: list[str],
+        *,
+        container: str = "",
+        tty: bool,
+        columns: int,
+        rows: int,
+        stderr: bool = False,
+    ) -> Terminal:
+        """Run a command in the container, next to its own. `stderr` separates it from stdout, unless there is a
+        terminal."""
         ...
 
     async def close(self) -> None:
-        """Let go of the engine. Pods go on."""
+        """Close the engine's connections. Its pods keep running."""
         ...

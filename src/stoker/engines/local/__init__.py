@@ -1,10 +1,10 @@
-"""The local engine: pods are processes of this machine, each with a keeper of its own that outlives the server.
+"""The local engine: pods are processes of this machine, each with a shim of its own that outlives the server.
 
-`LocalEngine.open` is the door; `containment` says what this machine can do to keep jobs apart.
+`LocalEngine.open` is the entry; `probe_containment` tells how well this machine can isolate jobs.
 """
 
-from stoker.engines.local.containment import Containment, ContainmentMode, containment
 from stoker.engines.local.engine import LocalEngine
-from stoker.engines.local.ports import free_ports
+from stoker.engines.local.isolation.containment import ContainmentMode, ContainmentReport, probe_containment
+from stoker.engines.proxy.ports import find_free_ports
 
-__all__ = ["Containment", "ContainmentMode", "LocalEngine", "containment", "free_ports"]
+__all__ = ["ContainmentMode", "ContainmentReport", "LocalEngine", "find_free_ports", "probe_containment"]

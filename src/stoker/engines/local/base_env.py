@@ -1,4 +1,4 @@
-"""What a job finds on this machine: variables that are not the server's, a shell, and a `python`."""
+"""The environment of jobs on this machine: base variables, which are not the server's, the shells and a `python`."""
 
 import os
 import pwd
@@ -11,32 +11,31 @@ SHELLS = ("bash", "sh", "zsh", "fish")
 
 
 def search_path(standard: str = STANDARD_PATH, interpreter: str = sys.executable) -> str:
-    """Where programs are found; Stoker's own interpreter comes last, where there is no other `python`."""
+    """The PATH of jobs. Stoker's own interpreter is added at the end if there is no other `python`."""
     return standard if shutil.which("python", path=standard) else f"{standard}:{Path(interpreter).parent}"
 
 
-def surroundings(folder: Path, user: str = "") -> dict[str, str]:
-    """The variables every pod begins with."""
+def build_base_env(folder: Path, user: str = "") -> dict[str, str]:
+    """The variables that every pod starts with."""
     user = user or _user_name()
     return {
         "PATH": search_path(),
         "HOME": str(folder),
         "USER": user,
         "LOGNAME": user,
-        "SHELL": shell(),
+        "SHELL": default_shell(),
         "LANG": "C.UTF-8",
         "TERM": "xterm-256color",
-        "PYTHONUNBUFFERED": "1",  # what a job prints is seen when it prints it
+        "PYTHONUNBUFFERED": "1",  # output appears in the log when it is printed
     }
 
 
-def shell() -> str:
-    """What runs a script: bash where there is one."""
+def default_shell() -> str:
+    """The shell that runs scripts: bash if there is one."""
     return shutil.which("bash", path=STANDARD_PATH) or "/bin/sh"
 
 
-def shells() -> list[str]:
-    """The shells that exist here."""
+def available_shells() -> list[str]:
     return [name for name in SHELLS if shutil.which(name, path=search_path())]
 
 

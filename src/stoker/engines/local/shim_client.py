@@ -1,6 +1,7 @@
-"""The engine's end of a keeper's control socket. A link that was made proves that the keeper lived then.
+"""The engine's connection to a shim.
 
-The socket brings news; the process descriptor tells the death, which comes after the pod's whole tree has died.
+The control socket delivers notifications; the pidfd reports the death of the shim, which comes after the death of the
+pod's whole process tree. A connection proves that the shim was alive when it was made.
 """
 
 import asyncio
@@ -11,19 +12,19 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from stoker.engines.local.keeper.folder import CONTROL, LOCK
+from stoker.engines.local.shim.pod_dir import CONTROL_SOCKET, LOCK_FILE
 
-HANG_SECONDS = 10.0
-"""How much longer than its grace a keeper may take before it is killed, and its pod with it."""
+UNRESPONSIVE_SECONDS = 10.0
+"""How long after the grace period a shim that has not exited is killed, and its pod with it."""
 
 
-def dial(pod_folder: Path) -> socket.socket | None:
-    """A connection to the keeper; None if there is none that listens."""
+def open_control_socket(pod_folder: Path) -> socket.socket | None:
+    """A connection to the shim; None if it does not listen."""
     channel = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
     try:
         folder = os.open(pod_folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            channel.connect(f"/proc/self/fd/{folder}/{CONTROL}")
+            channel.connect(f"/proc/self/fd/{folder}/{CONTROL_SOCKET}")
         finally:
             os.close(folder)
     except OSError:
@@ -32,7 +33,7 @@ def dial(pod_folder: Path) -> socket.socket | None:
     return channel
 
 
-class Link:
+class ShimClient:
     def __init__(
         self,
         channel: socket.socket,
@@ -42,79 +43,80 @@ class Link:
         on_death: Callable[[], None],
     ) -> None:
         self.pid = pid
-        self._channel = channel
-        self._process = process
-        self._on_news = on_news
-        self._on_death = on_death
-        self._last_resort: asyncio.TimerHandle | None = None
+        self._socket = channel
+        self._pidfd = process
+        self._on_notification = on_news
+        self._on_exit = on_death
+        self._kill_timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(channel, self._read)
-        self._loop.add_reader(process, self._died)
+        self._loop.add_reader(process, self._handle_exit)
 
     def stop(self, grace_seconds: float) -> None:
-        """Ask for the end. A keeper that does not answer is killed some time after the grace."""
-        with contextlib.suppress(OSError):  # dead, or deaf
-            self._channel.send(f"stop\0{grace_seconds}".encode())
-        if self._last_resort is not None:
-            self._last_resort.cancel()
-        self._last_resort = self._loop.call_later(grace_seconds + HANG_SECONDS, self._kill)
+        """Ask the pod to stop. A shim that does not exit is killed some time after the grace period."""
+        with contextlib.suppress(OSError):  # it has died or does not read
+            self._socket.send(f"stop\0{grace_seconds}".encode())
+        if self._kill_timer is not None:
+            self._kill_timer.cancel()
+        self._kill_timer = self._loop.call_later(grace_seconds + UNRESPONSIVE_SECONDS, self._kill)
 
     def close(self) -> None:
-        """Let go of the keeper, which goes on."""
-        if self._last_resort is not None:
-            self._last_resort.cancel()
-        self._hang_up()
-        if self._process >= 0:
-            self._loop.remove_reader(self._process)
-            os.close(self._process)
-            self._process = -1
+        """Close the connection; the shim keeps running."""
+        if self._kill_timer is not None:
+            self._kill_timer.cancel()
+        self._close_socket()
+        if self._pidfd >= 0:
+            self._loop.remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = -1
 
     def _read(self) -> None:
-        news: dict[str, None] = {}
+        notifications: dict[str, None] = {}
         gone = False
         while not gone:
             try:
-                data = self._channel.recv(16)
+                data = self._socket.recv(16)
             except BlockingIOError:
                 break
             except OSError:
                 data = b""
             gone = not data
-            news[data.decode() or "s"] = None
+            notifications[data.decode() or "s"] = None
         if gone:
-            self._hang_up()
-        for each in news:
-            self._on_news(each)
+            self._close_socket()
+        for notification in notifications:
+            self._on_notification(notification)
 
-    def _hang_up(self) -> None:
-        if self._channel.fileno() >= 0:
-            self._loop.remove_reader(self._channel)
-            self._channel.close()
+    def _close_socket(self) -> None:
+        if self._socket.fileno() >= 0:
+            self._loop.remove_reader(self._socket)
+            self._socket.close()
 
-    def _died(self) -> None:
+    def _handle_exit(self) -> None:
         self.close()
-        self._on_death()
+        self._on_exit()
 
     def _kill(self) -> None:
-        if self._process >= 0:
-            signal.pidfd_send_signal(self._process, signal.SIGKILL)
+        if self._pidfd >= 0:
+            with contextlib.suppress(ProcessLookupError):  # it has died and its exit was not handled yet
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
 
-def connect(pod_folder: Path, on_news: Callable[[str], None], on_death: Callable[[], None]) -> Link | None:
-    """Link up with the keeper of this pod, whoever started it; None if it has gone, or is not there yet."""
-    channel = dial(pod_folder)
+def connect_shim(pod_folder: Path, on_news: Callable[[str], None], on_death: Callable[[], None]) -> ShimClient | None:
+    """Connect to the shim of this pod; None if it is gone or does not listen yet."""
+    channel = open_control_socket(pod_folder)
     if channel is None:
         return None
     try:
-        pid = int((pod_folder / LOCK).read_text() or "0")
+        pid = int((pod_folder / LOCK_FILE).read_text() or "0")
         process = os.pidfd_open(pid)
     except (OSError, ValueError):
         channel.close()
         return None
     try:
-        channel.send(b"watch")  # still there after the process was opened, so the process is the keeper
+        channel.send(b"watch")  # it still answers after the pidfd was opened, so the pidfd is the shim's
     except OSError:
         os.close(process)
         channel.close()
         return None
-    return Link(channel, pid, process, on_news, on_death)
+    return ShimClient(channel, pid, process, on_news, on_death)

@@ -1,9 +1,9 @@
-"""The simulated engine: a fleet of any size that exists only on paper, and behaves the same way every time.
+"""The simulated engine: a deterministic fleet of any size, without hardware.
 
-`SimulatedEngine.open` is the door. It is an engine and a source of readings at once.
+`SimulatedEngine.open` is the entry. It is both an engine and a collector of samples.
 """
 
 from stoker.engines.simulated.engine import SimulatedEngine
-from stoker.engines.simulated.machine import Group, Machines, fleet_of
+from stoker.engines.simulated.fleet.nodes import MachineGroup, SimulatedFleet, build_machine_groups
 
-__all__ = ["Group", "Machines", "SimulatedEngine", "fleet_of"]
+__all__ = ["MachineGroup", "SimulatedEngine", "SimulatedFleet", "build_machine_groups"]

@@ -1,36 +1,45 @@
-"""Pods that nobody runs: they begin, print, use their GPUs and end as real ones do, all by the clock.
+"""The simulated engine: its pods start, print, use GPUs and end by the clock, without any process.
 
-What a pod will do follows from the seed and its order, so only orders are kept. The engine places pods where it is
-told and decides nothing about them.
+The behaviour of a pod follows from the seed and its launch spec, so only launch specs are stored. Pods run where they
+are placed; the engine makes no decision about them.
 """
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Collection, Iterable
 from pathlib import Path
 
+from stoker.concurrency.supervisor import Supervisor
 from stoker.domain.clock import Clock, SystemClock
+from stoker.domain.cluster.capabilities import SIMULATED_CAPABILITIES, Capabilities
+from stoker.domain.cluster.engine_access import LogLine, Terminal
+from stoker.domain.cluster.samples import GpuSamples
 from stoker.domain.errors import ErrorCode, StokerError, not_found
-from stoker.domain.reach import LogLine, Terminal
-from stoker.domain.readings import Readings
-from stoker.engines.base import Capabilities, Changes, Everything, Observation, Order, Serving
-from stoker.engines.feed import Mailbox
-from stoker.engines.simulated.faults import Faults
-from stoker.engines.simulated.journal import Applied, Entry, Forgotten, Journal, Stopped
-from stoker.engines.simulated.machine import Group, Machines, fleet_of
-from stoker.engines.simulated.pods import Pod
-from stoker.engines.simulated.readings import Sensors
-from stoker.engines.simulated.rollout import attempt_of, places_of, stops_of
-from stoker.engines.simulated.roster import Roster
-from stoker.engines.simulated.story import story
-from stoker.engines.simulated.terminal import SHELLS, SimulatedTerminal
-from stoker.engines.simulated.words import answers
+from stoker.engines.coalescing_queue import CoalescingQueue
+from stoker.engines.model import Delta, FullSync, LaunchSpec, LogRef, ServiceEndpoint, SyncReport, WorkloadRef
+from stoker.engines.simulated.fleet.faults import FaultSchedule
+from stoker.engines.simulated.fleet.nodes import MachineGroup, SimulatedFleet, build_machine_groups
+from stoker.engines.simulated.output.shell_commands import build_shell_commands
+from stoker.engines.simulated.output.terminal import SHELLS, SimulatedTerminal
+from stoker.engines.simulated.pods.journal import (
+    ApplyEntry,
+    Journal,
+    JournalEntry,
+    ReleaseEntry,
+    ReviseEntry,
+    StopEntry,
+)
+from stoker.engines.simulated.pods.pod import SimulatedPod
+from stoker.engines.simulated.pods.registry import SimulatedPodRegistry
+from stoker.engines.simulated.pods.rollout import build_attempt, plan_pods, plan_stops
+from stoker.engines.simulated.scenario import build_scenario
+from stoker.engines.simulated.signals.sensors import SensorModel
 
-JOURNAL = "journal.jsonl"
+JOURNAL_FILE = "journal.jsonl"
 TICK_SECONDS = 0.02
-"""What falls due within so long is told together."""
-LONGEST_WAIT_SECONDS = 0.25
-FAULT_DAYS = 25.0
+"""Changes that fall due within this time are reported together."""
+MAX_WAIT_SECONDS = 0.25
+MEAN_DAYS_BETWEEN_FAULTS = 25.0
 
 
 class SimulatedEngine:
@@ -38,14 +47,16 @@ class SimulatedEngine:
 
     name = "simulated"
 
-    def __init__(self, machines: Machines, faults: Faults, journal: Journal, speed: float, clock: Clock) -> None:
-        self.machines = machines
+    def __init__(
+        self, fleet: SimulatedFleet, faults: FaultSchedule, journal: Journal, speed: float, clock: Clock
+    ) -> None:
+        self.fleet = fleet
         self.faults = faults
-        self.sensors = Sensors(machines, faults, speed)
+        self.sensors = SensorModel(fleet, faults, speed)
         self._journal = journal
         self.speed = speed
         self._clock = clock
-        self._roster = Roster(machines, faults, speed)
+        self._registry = SimulatedPodRegistry(fleet, faults, speed)
         self._faults_until = clock.now()
         self._next_fault: int | None = None
         self._task: asyncio.Task[None] | None = None
@@ -56,141 +67,163 @@ class SimulatedEngine:
         cls,
         folder: Path,
         *,
-        groups: tuple[Group, ...] | None = None,
+        supervisor: Supervisor,
+        groups: tuple[MachineGroup, ...] | None = None,
         seed: int = 1,
         speed: float = 1.0,
-        fault_days: float = FAULT_DAYS,
+        fault_days: float = MEAN_DAYS_BETWEEN_FAULTS,
         clock: Clock | None = None,
     ) -> "SimulatedEngine":
-        """Go on with the pods that are written in the folder."""
-        machines = Machines(groups or fleet_of(), seed)
-        journal = Journal(folder / JOURNAL)
-        engine = cls(machines, Faults(machines, fault_days), journal, speed, clock or SystemClock())
+        """Open the engine and continue with the pods of the journal in the folder."""
+        fleet = SimulatedFleet(groups or build_machine_groups(), seed)
+        journal = Journal(folder / JOURNAL_FILE)
+        engine = cls(fleet, FaultSchedule(fleet, fault_days), journal, speed, clock or SystemClock())
         engine._load()
-        engine._task = asyncio.create_task(engine._run())
+        engine._task = asyncio.create_task(supervisor.run("engine", engine._run))
         return engine
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(restarts=True, simulated=True)
+        return SIMULATED_CAPABILITIES
 
-    async def observe(self) -> AsyncGenerator[Observation]:
-        mailbox = Mailbox()
-        self._roster.observers.add(mailbox)
+    async def watch(self) -> AsyncGenerator[SyncReport]:
+        queue = CoalescingQueue()
+        self._registry.observers.add(queue)
         try:
             now = self._clock.now()
-            nodes = tuple(self.faults.node(place, now) for place in range(len(self.machines.nodes)))
-            yield Everything(nodes, tuple(pod.seen(now) for pod in self._roster.pods.values()))
-            while names := await mailbox.take():
-                yield self._changes(names)
+            nodes = tuple(self.faults.node_at(place, now) for place in range(len(self.fleet.nodes)))
+            yield FullSync(nodes, tuple(pod.observed(now) for pod in self._registry.pods.values()))
+            while names := await queue.drain():
+                yield self._delta(names)
         finally:
-            self._roster.observers.discard(mailbox)
+            self._registry.observers.discard(queue)
 
-    async def log_activity(self) -> AsyncGenerator[str]:
-        mailbox = Mailbox()
-        self._roster.log_readers.add(mailbox)
+    async def log_activity(self) -> AsyncGenerator[LogRef]:
+        queue = CoalescingQueue()
+        self._registry.log_observers.add(queue)
         try:
-            self._roster.speak(self._clock.now())
+            self._registry.watch_logs(self._clock.now())
             self._wake.set()
-            while uids := await mailbox.take():
+            while uids := await queue.drain():
                 for uid in uids:
-                    yield uid
+                    yield LogRef(uid)
         finally:
-            self._roster.log_readers.discard(mailbox)
+            self._registry.log_observers.discard(queue)
 
-    async def apply(self, order: Order) -> None:
+    async def apply(self, launch_spec: LaunchSpec) -> str:
         now = self._clock.now()
-        there = self._roster.of(order.workload_uid, order.attempt)
-        if any(pod.attempt.revision > order.revision for pod in there):
-            return
-        stops = stops_of(order, there, now, self.speed)
-        self._stop(stops, now)
-        attempt = attempt_of(order)
-        told = story(self.machines.seed, attempt.subject)
-        places = places_of(order, told, there, now, self.speed)
+        existing = self._registry.attempt_pods(launch_spec.ref.uid, launch_spec.ref.attempt)
+        if any(pod.revision > launch_spec.ref.revision for pod in existing):
+            return ""
+        self._adopt_revision(launch_spec, existing, now)
+        stops = plan_stops(launch_spec, existing, now, self.speed)
+        self._schedule_stops(stops, now)
+        attempt = build_attempt(launch_spec)
+        scenario = build_scenario(self.fleet.seed, attempt.scenario_input)
+        places = plan_pods(launch_spec, scenario, existing, now, self.speed)
         if places:
-            self._journal.write(Applied(attempt, places))
-            for pod in self._roster.add(attempt, places, told):
-                self._roster.changed(pod, now)
+            self._journal.write(ApplyEntry(attempt, places))
+            for pod in self._registry.add(attempt, places, scenario):
+                self._registry.notify_changed(pod, now)
+                self._registry.notify_log(pod, now)  # it may have started at once
+        self._wake.set()
+        return ""
+
+    async def terminate(
+        self, ref: WorkloadRef, *, grace_seconds: float, force: bool = False, only: Collection[str] | None = None
+    ) -> None:
+        now = self._clock.now()
+        existing = [pod for pod in self._registry.attempt_pods(ref.uid, ref.attempt) if only is None or pod.uid in only]
+        self._schedule_stops([(pod.uid, now) for pod in existing if pod.stop_at is None or pod.stop_at > now], now)
         self._wake.set()
 
-    async def remove(self, workload_uid: str, attempt: int, grace_seconds: float) -> frozenset[str]:
-        now = self._clock.now()
-        there = self._roster.of(workload_uid, attempt)
-        self._stop([(pod.uid, now) for pod in there if pod.stop_at is None or pod.stop_at > now], now)
-        self._wake.set()
-        return frozenset(pod.uid for pod in there)
+    async def pods_of(self, ref: WorkloadRef) -> frozenset[str]:
+        return frozenset(pod.uid for pod in self._registry.attempt_pods(ref.uid, ref.attempt))
 
-    async def forget(self, workload_uid: str, attempt: int) -> None:
+    async def release(self, ref: WorkloadRef) -> None:
         now = self._clock.now()
-        over = [pod for pod in self._roster.of(workload_uid, attempt) if pod.ended(now)]
-        if not over:
+        finished = [pod for pod in self._registry.attempt_pods(ref.uid, ref.attempt) if pod.is_finished(now)]
+        if not finished:
             return
-        self._journal.write(Forgotten(tuple(pod.uid for pod in over)))
-        for pod in over:
-            self._roster.drop(pod)
-        if self._journal.is_long:
-            self._journal.compact(self._roster.entries())
+        self._journal.write(ReleaseEntry(tuple(pod.uid for pod in finished)))
+        for pod in finished:
+            self._registry.release(pod)
+        if self._journal.needs_compaction:
+            self._journal.compact(self._registry.journal_entries())
 
-    async def discard(self, slug: str) -> None:
-        """There is no working directory."""
+    async def purge(self, ref: WorkloadRef) -> None:
+        """Does nothing: there is no working directory."""
 
-    async def logs(self, pod_uid: str, position: int, limit: int) -> list[LogLine]:
-        return self._roster.log(self._pod(pod_uid)).read(position, limit, self._clock.now())
+    async def read_logs(self, source: LogRef, cursor: int, limit: int) -> list[LogLine]:
+        return self._registry.pod_log(self._pod(source.pod_uid)).read(cursor, limit, self._clock.now())
+
+    async def check_working_directory(self, directory: str, workspace_id: int) -> str:
+        """Never rejects a directory: there are none."""
+        return ""
 
     async def service_address(self, workload_uid: str) -> str:
-        """A name that nothing answers to, and that says why."""
+        """An address that nothing answers to and that says why."""
         now = self._clock.now()
-        pods = [pod for pod in self._roster.pods.values() if pod.attempt.workload_uid == workload_uid]
-        up = next((pod for pod in pods if pod.attempt.service_port and pod.seen(now).ready), None)
+        pods = [pod for pod in self._registry.pods.values() if pod.attempt.workload_uid == workload_uid]
+        up = next((pod for pod in pods if pod.attempt.service_port and pod.observed(now).ready), None)
         return f"{up.attempt.slug}.simulated.invalid:{up.attempt.service_port}" if up else ""
 
-    def serving(self) -> tuple[Serving, ...]:
-        """Nothing listens anywhere."""
+    def service_endpoints(self) -> tuple[ServiceEndpoint, ...]:
+        """Always empty: nothing listens."""
         return ()
 
-    async def shells(self, pod_uid: str) -> list[str]:
+    async def list_shells(self, pod_uid: str, container: str = "") -> list[str]:
         self._pod(pod_uid)
         return SHELLS
 
-    async def execute(self, pod_uid: str, command: list[str], *, tty: bool, columns: int, rows: int) -> Terminal:
+    async def execute(
+        self,
+        pod_uid: str,
+        command: list[str],
+        *,
+        container: str = "",
+        tty: bool,
+        columns: int,
+        rows: int,
+        stderr: bool = False,
+    ) -> Terminal:
         pod = self._pod(pod_uid)
-        if not pod.seen(self._clock.now()).ready:
+        if not pod.observed(self._clock.now()).ready:
             raise StokerError(
-                ErrorCode.STATE_FORBIDS, "The pod does not run, so nothing can be started in it. It is simulated."
+                ErrorCode.CONFLICT, "The pod does not run, so nothing can be started in it. It is simulated."
             )
-        return SimulatedTerminal(command, answers(pod, self.machines, self.readings_now), tty=tty)
+        return SimulatedTerminal(command, build_shell_commands(pod, self.fleet, self.collect_now), tty=tty)
 
-    def pods(self) -> list[Pod]:
-        """Every pod that is held, living or ended."""
-        return list(self._roster.pods.values())
+    def list_pods(self) -> list[SimulatedPod]:
+        """All pods that were not released."""
+        return list(self._registry.pods.values())
 
-    def adopt(self, pods: Iterable[Pod]) -> None:
-        """Go on with pods that began somewhere else."""
+    def adopt_pods(self, pods: Iterable[SimulatedPod]) -> None:
+        """Continue pods that were started elsewhere."""
         now = self._clock.now()
-        new = [pod for pod in pods if pod.uid not in self._roster.pods]
-        entries: list[Entry] = [Applied(pod.attempt, (pod.place,)) for pod in new]
+        new = [pod for pod in pods if pod.uid not in self._registry.pods]
+        entries: list[JournalEntry] = [ApplyEntry(pod.attempt, (pod.plan,)) for pod in new]
         stops = tuple((pod.uid, pod.stop_at) for pod in new if pod.stop_at is not None)
-        for entry in [*entries, Stopped(stops)] if stops else entries:
+        for entry in [*entries, StopEntry(stops)] if stops else entries:
             self._journal.write(entry)
-            self._roster.replay(entry)
-        self._roster.settle(now)
+            self._registry.replay(entry)
+        self._registry.apply_past_faults(now)
         self._wake.set()
 
-    def readings_now(self) -> Readings:
+    def collect_now(self) -> GpuSamples:
         now = self._clock.now()
-        return self.sensors.readings(now, self._roster.held(now))
+        return self.sensors.sample(now, self._registry.allocations(now))
 
-    async def readings(self) -> Readings:
+    async def collect(self) -> GpuSamples:
         now = self._clock.now()
-        held = self._roster.held(now)
-        return await asyncio.to_thread(self.sensors.readings, now, held)
+        allocations = self._registry.allocations(now)
+        return await asyncio.to_thread(self.sensors.sample, now, allocations)
 
-    def catch_up(self) -> None:
-        """Tell what has fallen due."""
+    def advance(self) -> None:
+        """Report everything that has fallen due."""
         now = self._clock.now()
-        self._break(now)
-        self._roster.advance(now)
+        self._apply_faults(now)
+        self._registry.advance(now)
 
     async def close(self) -> None:
         if self._task is not None:
@@ -198,59 +231,69 @@ class SimulatedEngine:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
             self._task = None
-            self._roster.close()
+            self._registry.close()
             self._journal.close()
 
     def _load(self) -> None:
         for entry in self._journal.read():
-            self._roster.replay(entry)
-        self._roster.settle(self._clock.now())
-        self._journal.compact(self._roster.entries())
+            self._registry.replay(entry)
+        self._registry.apply_past_faults(self._clock.now())
+        self._journal.compact(self._registry.journal_entries())
         self._next_fault = self.faults.next_change(self._faults_until)
 
     async def _run(self) -> None:
-        """Tell what falls due, in batches."""
+        """Report what falls due, in batches."""
         while True:
-            self.catch_up()
-            times = [at for at in (self._roster.next_due(), self._next_fault) if at is not None]
-            wait = (min(times) - self._clock.now()) / 1000 if times else LONGEST_WAIT_SECONDS
+            self.advance()
+            times = [at for at in (self._registry.next_due(), self._next_fault) if at is not None]
+            wait = (min(times) - self._clock.now()) / 1000 if times else MAX_WAIT_SECONDS
             self._wake.clear()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(min(LONGEST_WAIT_SECONDS, max(TICK_SECONDS, wait))):
+                async with asyncio.timeout(min(MAX_WAIT_SECONDS, max(TICK_SECONDS, wait))):
                     await self._wake.wait()
                     await asyncio.sleep(TICK_SECONDS)
 
-    def _break(self, now: int) -> None:
+    def _apply_faults(self, now: int) -> None:
         if self._next_fault is None or self._next_fault > now:
             return
         before, self._faults_until = self._faults_until, now
-        for fault in self.faults.between(before, now):
-            self._roster.hit(fault, now)
-            self._roster.tell(self.machines.names[fault.place])
-        for fault in self.faults.ended(before, now):
-            self._roster.tell(self.machines.names[fault.place])
+        for fault in self.faults.starting_between(before, now):
+            self._registry.apply_fault(fault, now)
+            self._registry.notify_node(self.fleet.names[fault.node_index])
+        for fault in self.faults.ending_between(before, now):
+            self._registry.notify_node(self.fleet.names[fault.node_index])
         self._next_fault = self.faults.next_change(now)
 
-    def _changes(self, names: list[str]) -> Changes:
+    def _delta(self, names: list[str]) -> Delta:
         now = self._clock.now()
-        pods = self._roster.pods
-        places = [place for name in names if (place := self.machines.place.get(name)) is not None]
-        return Changes(
-            nodes=tuple(self.faults.node(place, now) for place in places),
-            pods=tuple(pods[name].seen(now) for name in names if name in pods),
-            gone=tuple(name for name in names if name not in pods and name not in self.machines.place),
+        pods = self._registry.pods
+        places = [place for name in names if (place := self.fleet.node_index.get(name)) is not None]
+        return Delta(
+            nodes=tuple(self.faults.node_at(place, now) for place in places),
+            pods=tuple(pods[name].observed(now) for name in names if name in pods),
+            gone=tuple(name for name in names if name not in pods and name not in self.fleet.node_index),
         )
 
-    def _stop(self, stops: list[tuple[str, int]], now: int) -> None:
+    def _adopt_revision(self, launch_spec: LaunchSpec, existing: Iterable[SimulatedPod], now: int) -> None:
+        """Pods that the launch spec lists and that are older belong to its revision from now on."""
+        wanted, revision = {pod.uid for pod in launch_spec.pods}, launch_spec.ref.revision
+        staying = [pod for pod in existing if pod.uid in wanted and pod.revision < revision]
+        if staying:
+            self._journal.write(ReviseEntry(tuple(pod.uid for pod in staying), revision))
+        for pod in staying:
+            pod.adopt_revision(revision)
+            self._registry.notify_changed(pod, now)
+
+    def _schedule_stops(self, stops: list[tuple[str, int]], now: int) -> None:
         if not stops:
             return
-        self._journal.write(Stopped(tuple(stops)))
+        self._journal.write(StopEntry(tuple(stops)))
         for uid, at in stops:
-            pod = self._roster.pods[uid]
+            pod = self._registry.pods[uid]
             pod.stop(at)
-            self._roster.changed(pod, now)
+            self._registry.notify_changed(pod, now)
 
-    def _pod(self, uid: str) -> Pod:
-        if pod := self._roster.pods.get(uid):
+    def _pod(self, uid: str) -> SimulatedPod:
+        if pod := self._registry.pods.get(uid):
             return pod
         raise not_found("pod", uid)

@@ -1,6 +1,6 @@
-"""What the pods of an attempt will do, known before they begin: how long they run, how they end, what they work at.
+"""The scenario of an attempt, known before it starts: how long its pods run, how they end, and what load they cause.
 
-It follows from the seed, the workload and its annotations alone, so nothing of it needs to be kept.
+It follows from the seed, the workload and its annotations alone, so it is not stored.
 """
 
 import random
@@ -10,23 +10,23 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from stoker.domain.workload import Kind
-from stoker.engines.simulated.dice import choice, dice
+from stoker.domain.workload.spec import Kind
+from stoker.engines.simulated.seeded_random import seeded_rng, weighted_choice
 
-Word = TypeVar("Word", bound=StrEnum)
-PREFIX = "stoker.simulate/"
-SECONDS = PREFIX + "seconds"
-EXIT_CODE = PREFIX + "exit-code"
-START_SECONDS = PREFIX + "start-seconds"
-LOAD = PREFIX + "load"
-FRAMEWORK = PREFIX + "framework"
+EnumT = TypeVar("EnumT", bound=StrEnum)
+ANNOTATION_PREFIX = "stoker.simulate/"
+RUN_SECONDS_ANNOTATION = ANNOTATION_PREFIX + "seconds"
+EXIT_CODE_ANNOTATION = ANNOTATION_PREFIX + "exit-code"
+START_SECONDS_ANNOTATION = ANNOTATION_PREFIX + "start-seconds"
+LOAD_ANNOTATION = ANNOTATION_PREFIX + "load"
+FRAMEWORK_ANNOTATION = ANNOTATION_PREFIX + "framework"
 
-LONGEST_SECONDS = 10 * 366 * 86_400.0
-OUT_OF_MEMORY = 137
+MAX_RUN_SECONDS = 10 * 366 * 86_400.0
+OOM_EXIT_CODE = 137
 
 
-class Doing(StrEnum):
-    """What keeps the GPUs busy."""
+class LoadProfile(StrEnum):
+    """The load on the GPUs."""
 
     PRETRAINING = "pretraining"
     FINETUNING = "finetuning"
@@ -37,7 +37,7 @@ class Doing(StrEnum):
 
 
 class Framework(StrEnum):
-    """Whose lines it prints."""
+    """The program whose log format is printed."""
 
     MEGATRON = "megatron"
     TORCHTITAN = "torchtitan"
@@ -47,17 +47,17 @@ class Framework(StrEnum):
     PLAIN = "plain"
 
     @property
-    def trains(self) -> bool:
+    def is_training(self) -> bool:
         return self in {Framework.MEGATRON, Framework.TORCHTITAN, Framework.HUGGINGFACE}
 
 
-class Story(Struct, frozen=True):
-    """`run_seconds` is None for what runs until it is stopped. Only `failing_rank` ends with the exit code. `work` is
-    the key of the first attempt: what is tried again is the same program."""
+class Scenario(Struct, frozen=True):
+    """`run_seconds` is None for pods that run until they are stopped. Only `failing_rank` ends with the exit code.
+    `work` is the key of the first attempt: a retry is the same program."""
 
-    key: int
-    work: int
-    doing: Doing
+    seed: int
+    program_seed: int
+    profile: LoadProfile
     framework: Framework
     start_seconds: float
     run_seconds: float | None
@@ -65,8 +65,8 @@ class Story(Struct, frozen=True):
     failing_rank: int = 0
 
 
-class Subject(Struct, frozen=True):
-    """What is asked about: an attempt at a workload."""
+class ScenarioInput(Struct, frozen=True):
+    """The attempt that a scenario is built for."""
 
     uid: str
     attempt: int
@@ -78,20 +78,26 @@ class Subject(Struct, frozen=True):
     framework: str = ""
 
 
-def story(seed: int, subject: Subject) -> Story:
-    asked = subject.annotations
-    rolled = dice(seed, "story", subject.uid, subject.attempt, subject.revision)
+def build_scenario(seed: int, subject: ScenarioInput) -> Scenario:
+    annotations = subject.annotations
+    rolled = seeded_rng(seed, "story", subject.uid, subject.attempt, subject.revision)
     key = work = rolled.getrandbits(64)
     first = rolled
     if subject.attempt > 1:
-        first = dice(seed, "story", subject.uid, 1, subject.revision)
+        first = seeded_rng(seed, "story", subject.uid, 1, subject.revision)
         work = first.getrandbits(64)
-    doing = _word(Doing, asked.get(LOAD, "")) or _usual(subject)
-    framework = _word(Framework, asked.get(FRAMEWORK, subject.framework)) or _framework(doing, first)
-    start = _number(asked.get(START_SECONDS, ""), LONGEST_SECONDS)
-    drawn_start, drawn_run, code = _drawn_start(rolled), _drawn_run(subject, doing, rolled), _drawn_code(rolled)
-    seconds = _number(asked.get(SECONDS, ""), LONGEST_SECONDS)
-    given_code = _number(asked.get(EXIT_CODE, ""), 255)
+    doing = _parse_enum(LoadProfile, annotations.get(LOAD_ANNOTATION, "")) or _default_profile(subject)
+    framework = _parse_enum(Framework, annotations.get(FRAMEWORK_ANNOTATION, subject.framework)) or _draw_framework(
+        doing, first
+    )
+    start = _parse_number(annotations.get(START_SECONDS_ANNOTATION, ""), MAX_RUN_SECONDS)
+    drawn_start, drawn_run, code = (
+        _draw_start_seconds(rolled),
+        _draw_run_seconds(subject, doing, rolled),
+        _draw_exit_code(rolled),
+    )
+    seconds = _parse_number(annotations.get(RUN_SECONDS_ANNOTATION, ""), MAX_RUN_SECONDS)
+    given_code = _parse_number(annotations.get(EXIT_CODE_ANNOTATION, ""), 255)
     if seconds is not None or given_code is not None:
         code = int(given_code or 0)
     if seconds is None:
@@ -100,61 +106,61 @@ def story(seed: int, subject: Subject) -> Story:
             seconds *= rolled.random()
     elif start is None:
         start = 0.0
-    if not subject.kind.ends and given_code is None:
+    if not subject.kind.runs_to_completion and given_code is None:
         code = 0
     failing = rolled.randrange(subject.replicas) if code else 0
-    return Story(key, work, doing, framework, drawn_start if start is None else start, seconds, code, failing)
+    return Scenario(key, work, doing, framework, drawn_start if start is None else start, seconds, code, failing)
 
 
-def _usual(subject: Subject) -> Doing:
+def _default_profile(subject: ScenarioInput) -> LoadProfile:
     match subject.kind:
         case Kind.AUTHORING:
-            return Doing.NOTEBOOK
+            return LoadProfile.NOTEBOOK
         case Kind.DEPLOYMENT | Kind.STATEFUL_SET:
-            return Doing.INFERENCE
+            return LoadProfile.INFERENCE
         case Kind.JOB:
-            return Doing.BATCH
+            return LoadProfile.BATCH
         case Kind.PYTORCH_JOB:
-            return Doing.PRETRAINING if subject.gpus * subject.replicas >= 16 else Doing.FINETUNING
+            return LoadProfile.PRETRAINING if subject.gpus * subject.replicas >= 16 else LoadProfile.FINETUNING
 
 
-def _framework(doing: Doing, rolled: random.Random) -> Framework:
+def _draw_framework(doing: LoadProfile, rolled: random.Random) -> Framework:
     match doing:
-        case Doing.PRETRAINING:
-            return choice(rolled, ((Framework.MEGATRON, 0.6), (Framework.TORCHTITAN, 0.4)))
-        case Doing.FINETUNING:
-            return choice(rolled, ((Framework.HUGGINGFACE, 0.6), (Framework.TORCHTITAN, 0.4)))
-        case Doing.INFERENCE:
+        case LoadProfile.PRETRAINING:
+            return weighted_choice(rolled, ((Framework.MEGATRON, 0.6), (Framework.TORCHTITAN, 0.4)))
+        case LoadProfile.FINETUNING:
+            return weighted_choice(rolled, ((Framework.HUGGINGFACE, 0.6), (Framework.TORCHTITAN, 0.4)))
+        case LoadProfile.INFERENCE:
             return Framework.VLLM
-        case Doing.NOTEBOOK:
+        case LoadProfile.NOTEBOOK:
             return Framework.JUPYTER
-        case Doing.BATCH | Doing.IDLE:
+        case LoadProfile.BATCH | LoadProfile.IDLE:
             return Framework.PLAIN
 
 
-def _drawn_start(rolled: random.Random) -> float:
-    """Most images are there already; some are pulled first."""
+def _draw_start_seconds(rolled: random.Random) -> float:
+    """Most images are present already; some are pulled first."""
     return rolled.uniform(8.0, 40.0) if rolled.random() < 0.15 else rolled.uniform(1.0, 4.0)
 
 
-def _drawn_run(subject: Subject, doing: Doing, rolled: random.Random) -> float | None:
-    if not subject.kind.ends:
+def _draw_run_seconds(subject: ScenarioInput, doing: LoadProfile, rolled: random.Random) -> float | None:
+    if not subject.kind.runs_to_completion:
         return None
-    middle = {Doing.PRETRAINING: 6.0, Doing.FINETUNING: 5.0}.get(doing, 2.0)
+    middle = {LoadProfile.PRETRAINING: 6.0, LoadProfile.FINETUNING: 5.0}.get(doing, 2.0)
     hours = rolled.lognormvariate(0.0, 0.9) * middle
     return min(96 * 3600.0, max(90.0, hours * 3600.0))
 
 
-def _drawn_code(rolled: random.Random) -> int:
-    return choice(rolled, ((0, 0.91), (1, 0.06), (OUT_OF_MEMORY, 0.03)))
+def _draw_exit_code(rolled: random.Random) -> int:
+    return weighted_choice(rolled, ((0, 0.91), (1, 0.06), (OOM_EXIT_CODE, 0.03)))
 
 
-def _word(kind: type[Word], text: str) -> Word | None:
+def _parse_enum(kind: type[EnumT], text: str) -> EnumT | None:
     return kind(text) if text and text in set(kind) else None
 
 
-def _number(text: str, most: float) -> float | None:
-    """What an annotation says; one that cannot be read is as if it were not there."""
+def _parse_number(text: str, most: float) -> float | None:
+    """The value of an annotation; one that cannot be parsed is ignored."""
     try:
         number = float(text)
     except ValueError:

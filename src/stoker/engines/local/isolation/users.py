@@ -1,6 +1,6 @@
-"""Who a job is when the server is root: a user of its workspace's own, that nobody else on the machine is.
+"""The uids of jobs when the server is root: every workspace has one that no other account of the machine uses.
 
-It has no rights but those of everybody, the working directory, and the groups of the devices it is given.
+A job has the rights of others, its working directory, and the groups of the devices it is given.
 """
 
 import os
@@ -8,17 +8,17 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
-NAME = "job"
-ACCOUNTS = "passwd"
+JOB_USER_NAME = "job"
+PASSWD_FILE = "passwd"
 
 
-def user_of(first: int, workspace_id: int) -> int:
-    """The number of a workspace's user; 0 where jobs run as the server does."""
+def workspace_uid(first: int, workspace_id: int) -> int:
+    """The uid of a workspace; 0 where jobs run as the server's user."""
     return first + workspace_id if first and os.geteuid() == 0 else 0
 
 
-def own(folder: Path, user: int) -> None:
-    """Give a folder and all in it to a user, once; links are not followed."""
+def chown_tree(folder: Path, user: int) -> None:
+    """Change the owner of a directory and all its content, once; links are not followed."""
     if folder.stat().st_uid == user:
         return
     for _, folders, files, fd in os.fwalk(folder, follow_symlinks=False):
@@ -27,14 +27,14 @@ def own(folder: Path, user: int) -> None:
     os.chown(folder, user, user)
 
 
-def accounts(user: int, home: Path, shell: str) -> str:
-    """The machine's /etc/passwd with a name for this user."""
+def render_passwd(user: int, home: Path, shell: str) -> str:
+    """The machine's /etc/passwd with an entry for this uid."""
     known = Path("/etc/passwd").read_text(errors="replace").rstrip("\n")
-    return f"{known}\n{NAME}:x:{user}:{user}:Stoker job:{home}:{shell}\n"
+    return f"{known}\n{JOB_USER_NAME}:x:{user}:{user}:Stoker job:{home}:{shell}\n"
 
 
-def barriers(paths: Iterable[Path], except_below: Iterable[Path]) -> list[str]:
-    """For each of these paths the topmost folder that strangers cannot pass, if there is one."""
+def find_unreachable_parents(paths: Iterable[Path], except_below: Iterable[Path]) -> list[str]:
+    """For each of these paths the topmost directory that other users cannot traverse, if there is one."""
     open_anyway = [str(path) for path in except_below]
     found = []
     for path in paths:
@@ -48,7 +48,7 @@ def barriers(paths: Iterable[Path], except_below: Iterable[Path]) -> list[str]:
 
 
 def device_groups(names: Iterable[str], dev: Path = Path("/dev")) -> list[int]:
-    """The groups that may use these devices where not everybody may."""
+    """The groups that may use these devices, where not everyone may."""
     groups = set()
     for name in names:
         top = dev / name

@@ -1,14 +1,14 @@
-"""This machine as a node."""
+"""Describes this machine as a node."""
 
 import os
-import socket
 
-from stoker.domain.node import Device, Node
-from stoker.domain.resources import MILLI
+from stoker.domain.cluster.node import Device, Node
+from stoker.domain.cluster.resources import MILLI
+from stoker.engines.proxy.ports import host_name
 
 
-def this_machine(name: str, devices: tuple[Device, ...]) -> Node:
-    """The node that pods run on: all of its processors that we may use, and its memory."""
+def describe_node(name: str, devices: tuple[Device, ...]) -> Node:
+    """The node with the CPUs that this process may use, the memory and the devices."""
     return Node(
         name=name or host_name(),
         cpu_milli=len(os.sched_getaffinity(0)) * MILLI,
@@ -16,7 +16,3 @@ def this_machine(name: str, devices: tuple[Device, ...]) -> Node:
         devices=devices,
         address="127.0.0.1",
     )
-
-
-def host_name() -> str:
-    return socket.gethostname().lower() or "localhost"

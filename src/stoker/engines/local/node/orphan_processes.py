@@ -1,6 +1,6 @@
-"""Ends what a keeper without a PID namespace leaves behind when it is killed itself.
+"""Kills the processes that a shim without a PID namespace leaves behind when it is killed.
 
-Such processes are known by their control group, and by a variable that every process of a pod inherits.
+They are found by their control group and by a variable that every process of a pod inherits.
 """
 
 import contextlib
@@ -10,25 +10,25 @@ import time
 from collections.abc import Collection
 from pathlib import Path
 
-from stoker.engines.local import cgroups
+from stoker.engines.local.isolation import cgroups
 
-MARK = "STOKER_POD_UID"
-_PATIENCE_SECONDS = 5.0
+POD_UID_VARIABLE = "STOKER_POD_UID"
+_KILL_TIMEOUT_SECONDS = 5.0
 
 
-def end_survivors(pods: Collection[tuple[str, tuple[str, ...]]]) -> None:
+def kill_orphans(pods: Collection[tuple[str, tuple[str, ...]]]) -> None:
     """Kill all processes of these pods, given as uid and control groups, and wait until there are none."""
-    give_up = time.monotonic() + _PATIENCE_SECONDS
-    while (found := _survivors(pods)) and time.monotonic() < give_up:
+    give_up = time.monotonic() + _KILL_TIMEOUT_SECONDS
+    while (found := _find_orphans(pods)) and time.monotonic() < give_up:
         for pid in found:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.01)
 
 
-def _survivors(pods: Collection[tuple[str, tuple[str, ...]]]) -> set[int]:
-    marks = {f"{MARK}={uid}".encode() for uid, _ in pods}
-    found = {pid for _, groups in pods for pid in cgroups.processes(groups)}
+def _find_orphans(pods: Collection[tuple[str, tuple[str, ...]]]) -> set[int]:
+    marks = {f"{POD_UID_VARIABLE}={uid}".encode() for uid, _ in pods}
+    found = {pid for _, groups in pods for pid in cgroups.list_pids(groups)}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             with contextlib.suppress(OSError):

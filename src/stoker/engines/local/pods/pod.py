@@ -1,82 +1,121 @@
-"""One pod in the engine's memory: what its keeper has recorded on disk, and the link to the keeper while it lives."""
+"""One pod of the local engine: the state that its shim has recorded on disk, and the connection to the shim while it
+runs."""
 
-import asyncio
 import contextlib
 import fcntl
 import os
-import signal
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
 
-from stoker.domain.quantity import spoken_bytes
-from stoker.domain.workload import Kind, PodPhase, Service
-from stoker.engines.base import PodSeen
-from stoker.engines.local.keeper.folder import EXIT, LOCK, STARTED, STATE, Folder, fields_of
-from stoker.engines.local.link import Link
+from stoker.domain.cluster.node import DeviceRef
+from stoker.domain.cluster.resources import Resources
+from stoker.domain.workload.phase import PodPhase
+from stoker.engines.local.logs import has_address_in_use_error
+from stoker.engines.local.shim.pod_dir import EXIT_FILE, LOCK_FILE, STARTED_FILE, STATE_FILE, PodDir, parse_record
+from stoker.engines.local.shim_client import ShimClient
+from stoker.engines.model import ObservedPod
+from stoker.engines.proxy.ports import LOOPBACK
+from stoker.engines.proxy.tcp import ReplicaAddress
+from stoker.engines.replicas.exit_status import describe_exit, describe_out_of_memory
+from stoker.engines.replicas.replica import Replica, ReplicaRecord
 
-RECORD = "pod.json"
-LOST = "Its keeper has died, so nobody saw how the command ended."
+RECORD_FILE = "pod.json"
+READY_FILE = "ready"
+"""Holds the start of the run that was found ready, so that a restart of the server does not make the pod unready."""
+SHIM_DIED_MESSAGE = "Its shim has died, so nobody saw how the command ended."
 
 
-class PodRecord(Struct, frozen=True, kw_only=True):
-    """What must be known of a pod after a restart of the server."""
+class PodRecord(ReplicaRecord, frozen=True, kw_only=True):
+    """What is written to the directory of a pod."""
 
-    uid: str
-    name: str
-    workload_uid: str
-    slug: str
-    kind: Kind
-    attempt: int
-    revision: int
-    rank: int
+    kind: str
     node: str
-    port: int = 0
-    service: Service | None = None
+    rendezvous_port: int = 0
+    devices: tuple[int, ...] | None = None
+    gpu_milli: int = 0
+    cpu_milli: int = 0
     memory_bytes: int = 0
     namespaces: bool = True
     groups: tuple[str, ...] = ()
-    """Control groups that were made for it."""
+    """The control groups that were created for it."""
 
 
-class Pod:
+class LocalPod(Replica):
     def __init__(self, path: Path, record: PodRecord) -> None:
+        super().__init__()
         self.path = path
-        self.record = record
-        self.link: Link | None = None
-        self.lost = False
-        self.up_since: int | None = None
-        """When the present run of the command began; None while none runs."""
+        self._record = record
+        self.shim: ShimClient | None = None
+        self.is_lost = False
+        self.is_prepared = False
+        """Whether this engine has written its directory and nobody has started it."""
+        self._running_since: int | None = None
+        self._ready_run: int | None = None
+        self._address_in_use: tuple[str, bool] | None = None
+        """The run that was checked for an "address in use" error, and the result."""
         self._started: dict[str, str] | None = None
         self._state: dict[str, str] = {}
         self._exit: dict[str, str] | None = None
-        self._waiting: set[asyncio.Future[None]] = set()
 
     @property
-    def started(self) -> bool:
+    def record(self) -> PodRecord:
+        return self._record
+
+    def replace_record(self, record: PodRecord) -> None:
+        self._record = record
+
+    @property
+    def address(self) -> ReplicaAddress | None:
+        return ReplicaAddress(LOOPBACK, self._record.port) if self._record.port else None
+
+    @property
+    def running_since(self) -> int | None:
+        return self._running_since
+
+    @property
+    def has_started(self) -> bool:
         return self._started is not None
 
     @property
-    def ended(self) -> bool:
-        return self.lost or self._exit is not None
+    def is_finished(self) -> bool:
+        return self.is_lost or self._exit is not None
 
     @property
-    def ready(self) -> bool:
-        return self.up_since is not None and not self.ended
+    def is_ready(self) -> bool:
+        if self.running_since is None or self.is_finished:
+            return False
+        return self.record.check is None or self._ready_run == self.running_since
 
-    def look(self) -> None:
-        """Read what the keeper has recorded."""
-        self._started = self._started or self._fields(STARTED)
-        self._state = self._fields(STATE) or self._state
-        self._exit = self._exit or self._fields(EXIT)
-        running = self._state.get("phase") == "running" and not self.ended
-        self.up_since = int(self._state["since"]) if running else None
+    def set_ready(self, ready: bool) -> None:
+        self._ready_run = self.running_since if ready else None
+        with contextlib.suppress(OSError):  # on a full disk the pod is probed again after the next start
+            (self.path / READY_FILE).write_text(str(self._ready_run or ""))
 
-    def keeper_lives(self) -> bool:
-        """Whether somebody holds the lock."""
+    def reload(self) -> None:
+        """Read what the shim has recorded."""
+        self._started = self._started or self._read_record(STARTED_FILE)
+        self._state = self._read_record(STATE_FILE) or self._state
+        self._exit = self._exit or self._read_record(EXIT_FILE)
+        if self._ready_run is None and (found := self._read_text(READY_FILE)).isdigit():
+            self._ready_run = int(found)
+        running = self._state.get("phase") == "running" and not self.is_finished
+        self._running_since = int(self._state["since"]) if running else None
+
+    @property
+    def shim_pid(self) -> int:
+        """The pid of the shim, known before it is connected to; 0 if there is none yet."""
+        if self.shim is not None:
+            return self.shim.pid
         try:
-            with (self.path / LOCK).open("rb") as file:
+            return int((self.path / LOCK_FILE).read_text() or "0")
+        except (OSError, ValueError):
+            return 0
+
+    def is_shim_alive(self) -> bool:
+        """Whether the pod's lock is held."""
+        try:
+            with (self.path / LOCK_FILE).open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except FileNotFoundError:
             return False
@@ -84,38 +123,24 @@ class Pod:
             return True
         return False
 
-    def never(self, reason: str, at: int) -> None:
-        """End a pod that has not begun, so that it never will; nothing happens if it has."""
+    def mark_never_started(self, reason: str, at: int) -> None:
+        """Record the end of a pod that has not started, so that it never will. Does nothing if it has started."""
         with contextlib.suppress(FileNotFoundError):
-            folder = Folder(str(self.path))
+            folder = PodDir(str(self.path))
             try:
-                if (lock := folder.lock()) is not None:
-                    if not folder.has(STARTED) and not folder.has(EXIT):
-                        folder.record(EXIT, {"reason": reason, "ended_at": at}, durable=True)
+                if (lock := folder.try_lock()) is not None:
+                    if not folder.exists(STARTED_FILE) and not folder.exists(EXIT_FILE):
+                        folder.write_record(EXIT_FILE, {"reason": reason, "ended_at": at}, durable=True)
                     os.close(lock)
             finally:
                 folder.close()
-        self.look()
+        self.reload()
 
-    async def change(self) -> None:
-        """Wait until something about the pod is different."""
-        future = asyncio.get_running_loop().create_future()
-        self._waiting.add(future)
-        try:
-            await future
-        finally:
-            self._waiting.discard(future)
-
-    def wake(self) -> None:
-        for future in self._waiting:
-            if not future.done():
-                future.set_result(None)
-
-    def seen(self) -> PodSeen:
-        """The pod as `observe` reports it."""
+    def observed(self) -> ObservedPod:
+        """The pod as `watch` reports it."""
         record, end = self.record, self._exit or {}
-        code = _number(end, "code")
-        return PodSeen(
+        code = _int_field(end, "code")
+        return ObservedPod(
             uid=record.uid,
             name=record.name,
             workload_uid=record.workload_uid,
@@ -123,63 +148,81 @@ class Pod:
             revision=record.revision,
             node=record.node,
             phase=self._phase(code),
-            ready=self.ready,
+            ready=self.is_ready,
             exit_code=code,
-            signal=_number(end, "signal") or None,
+            signal=_int_field(end, "signal") or None,
             message=self._message(),
-            restarts=_number(end, "restarts") or _number(self._state, "restarts") or 0,
+            restarts=_int_field(end, "restarts") or _int_field(self._state, "restarts") or 0,
             port=record.port,
-            started_at=_number(self._started or {}, "at"),
-            ended_at=_number(end, "ended_at"),
+            started_at=_int_field(self._started or {}, "at"),
+            ended_at=_int_field(end, "ended_at"),
+            devices=None if record.devices is None else tuple(map(DeviceRef, record.devices)),
+            rank=record.rank,
+            resources=Resources(record.gpu_milli, record.cpu_milli, record.memory_bytes),
         )
 
     def _phase(self, code: int | None) -> PodPhase:
         if self._exit is not None:
             return PodPhase.SUCCEEDED if code == 0 else PodPhase.FAILED
-        if self.lost:
+        if self.is_lost:
             return PodPhase.LOST
-        return PodPhase.RUNNING if self.started else PodPhase.PENDING
+        return PodPhase.RUNNING if self.has_started else PodPhase.PENDING
 
     def _message(self) -> str:
         if self._exit is not None:
             if self._exit.get("reason"):
                 return self._exit["reason"]
             if self._exit.get("oom") == "1" and self._exit.get("code") != "0":
-                memory = spoken_bytes(self.record.memory_bytes)
-                return f"It needed more memory than the {memory} it asked for. Ask for more."
-            return _end_words(self._exit)
-        if self.lost:
-            return LOST
+                return describe_out_of_memory(self.record.memory_bytes)
+            return _describe_exit(self._exit)
+        if self.is_lost:
+            return SHIM_DIED_MESSAGE
         if self._state.get("phase") == "waiting":
             wait = (int(self._state["again_at"]) - int(self._state["since"])) / 1000
-            return f"{_end_words(self._state) or 'The command ended.'} It starts again in {wait:.0f} s."
-        return ""
+            again = f"{_describe_exit(self._state) or 'The command ended.'} It starts again in {wait:.0f} s."
+            return f"{again} {self._port_hint()}".rstrip()
+        return "" if self.is_ready else self.unready_reason
 
-    def _fields(self, name: str) -> dict[str, str] | None:
+    def _port_hint(self) -> str:
+        """A hint for a run that has found its address in use."""
+        run = self._state.get("restarts", "")
+        if self._address_in_use is None or self._address_in_use[0] != run:
+            self._address_in_use = (run, has_address_in_use_error(self.path))
+        if not self._address_in_use[1]:
+            return ""
+        if self.record.port:
+            own = f"Let it listen on the port in $PORT ({self.record.port}), which this replica has for itself."
+        else:
+            own = "Give the workload a service: then each replica has a port of its own, in $PORT."
+        return f"It found its address in use. {own}"
+
+    def _read_text(self, name: str) -> str:
         try:
-            return fields_of((self.path / name).read_bytes())
+            return (self.path / name).read_text()
+        except (FileNotFoundError, NotADirectoryError):
+            return ""
+
+    def _read_record(self, name: str) -> dict[str, str] | None:
+        try:
+            return parse_record((self.path / name).read_bytes())
         except (FileNotFoundError, NotADirectoryError):
             return None
 
 
-def read_pod(path: Path) -> Pod | None:
-    """A pod from its folder; None while the folder is not complete."""
+def read_pod(path: Path) -> LocalPod | None:
+    """Read a pod from its directory; None while the directory is not complete."""
     try:
-        record = msgspec.json.decode((path / RECORD).read_bytes(), type=PodRecord)
+        record = msgspec.json.decode((path / RECORD_FILE).read_bytes(), type=PodRecord)
     except (FileNotFoundError, NotADirectoryError, msgspec.MsgspecError):
         return None
-    pod = Pod(path, record)
-    pod.look()
+    pod = LocalPod(path, record)
+    pod.reload()
     return pod
 
 
-def _number(fields: dict[str, str], name: str) -> int | None:
+def _int_field(fields: dict[str, str], name: str) -> int | None:
     return int(fields[name]) if name in fields else None
 
 
-def _end_words(fields: dict[str, str]) -> str:
-    number = int(fields["signal"])
-    if number:
-        name = signal.Signals(number).name if number in set(signal.Signals) else "unnamed"
-        return f"The command was ended by signal {number} ({name})."
-    return "" if fields["code"] == "0" else f"The command ended with exit code {fields['code']}."
+def _describe_exit(fields: dict[str, str]) -> str:
+    return describe_exit(int(fields["code"]), int(fields["signal"]))

@@ -1,4 +1,5 @@
-"""All pods of this machine, kept true by their keepers' news. A pod enters once and leaves when it is forgotten."""
+"""All pods of this machine, updated by notifications of their shims. A pod is added once and removed when it is
+released."""
 
 import asyncio
 import logging
@@ -6,47 +7,52 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from stoker.domain.clock import Clock
-from stoker.engines.feed import Mailbox
-from stoker.engines.local import cgroups
-from stoker.engines.local.link import connect
-from stoker.engines.local.places import Places
-from stoker.engines.local.pods import Pod, read_pod
-from stoker.engines.local.survivors import end_survivors
+from stoker.engines.coalescing_queue import CoalescingQueue
+from stoker.engines.local.isolation import cgroups
+from stoker.engines.local.node.orphan_processes import kill_orphans
+from stoker.engines.local.pods.paths import LocalPaths
+from stoker.engines.local.pods.pod import LocalPod, read_pod
+from stoker.engines.local.shim_client import connect_shim
+from stoker.engines.model import EngineEvent, LaunchSpec
 
-_PAUSES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+_CONNECT_DELAYS_SECONDS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 
 log = logging.getLogger(__name__)
 
 
-class Roster:
-    def __init__(self, places: Places, clock: Clock, on_change: Callable[[Pod], None]) -> None:
-        self.pods: dict[str, Pod] = {}
-        self.observers: set[Mailbox] = set()
-        self.log_readers: set[Mailbox] = set()
-        self._places = places
+class PodRegistry:
+    def __init__(self, paths: LocalPaths, clock: Clock, on_change: Callable[[LocalPod], None]) -> None:
+        self.pods: dict[str, LocalPod] = {}
+        self.observers: set[CoalescingQueue] = set()
+        self.log_observers: set[CoalescingQueue] = set()
+        self.events: dict[str, EngineEvent] = {}
+        self._paths = paths
         self._clock = clock
         self._on_change = on_change
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def load(self) -> None:
-        """Find the pods that are on disk, link up with those that live, and see which were lost."""
-        found = [pod for path in sorted(self._places.pods.iterdir()) if (pod := read_pod(path))]
+        """Read the pods that are on disk, connect to the shims that run, and find out which pods were lost."""
+        found = [pod for path in sorted(self._paths.pods_dir.iterdir()) if (pod := read_pod(path))]
         lost = []
         for pod in found:
             self.pods[pod.record.uid] = pod
-            if pod.ended:
+            if pod.is_finished:
                 cgroups.remove(pod.record.groups)
-            elif not self.link(pod):
-                if pod.keeper_lives():
-                    self._later(self.meet(pod, "Its keeper died before the command began."))
-                elif pod.started:
-                    pod.look()
-                    lost += [] if pod.ended else [pod]
-        await self.lose(lost)
-        log.info("Found %d pods, %d of them running and %d lost", len(found), len(self.living()), len(lost))
+            elif not self.connect(pod):
+                if pod.is_shim_alive():
+                    self._spawn_task(self.wait_for_shim(pod, "Its shim died before the command began."))
+                elif pod.has_started:
+                    pod.reload()
+                    lost += [] if pod.is_finished else [pod]
+        await self.mark_lost(lost)
+        log.info("Found %d pods, %d of them running and %d lost", len(found), len(self.connected_pods()), len(lost))
 
-    def of(self, workload_uid: str, attempt: int) -> list[Pod]:
-        """All pods of an attempt, in the order of their ranks."""
+    def find(self, uid: str) -> LocalPod | None:
+        return self.pods.get(uid)
+
+    def attempt_pods(self, workload_uid: str, attempt: int) -> list[LocalPod]:
+        """All pods of an attempt, by rank."""
         found = [
             pod
             for pod in self.pods.values()
@@ -54,98 +60,129 @@ class Roster:
         ]
         return sorted(found, key=lambda pod: (pod.record.rank, pod.record.revision))
 
-    def living(self) -> list[Pod]:
-        return [pod for pod in self.pods.values() if pod.link is not None]
+    def connected_pods(self) -> list[LocalPod]:
+        return [pod for pod in self.pods.values() if pod.shim is not None]
 
-    def add(self, pod: Pod) -> None:
+    def rendezvous_owners(self) -> dict[int, str]:
+        """By port: the slug of the living workload whose ranks meet there."""
+        living = [pod.record for pod in self.pods.values() if not pod.is_finished]
+        return {record.rendezvous_port: record.slug for record in living if record.rendezvous_port}
+
+    def add(self, pod: LocalPod) -> None:
         self.pods[pod.record.uid] = pod
-        self.changed(pod)
+        self.notify_changed(pod)
 
-    def drop(self, pod: Pod) -> None:
-        """Let go of a pod that has ended."""
+    def remove(self, pod: LocalPod) -> None:
+        """Remove a pod that has ended."""
         del self.pods[pod.record.uid]
-        self.changed(pod)
+        self.notify_changed(pod)
 
-    def link(self, pod: Pod) -> bool:
-        """Link up with the pod's keeper; False if there is none."""
-        if pod.link is None:
-            pod.link = connect(pod.path, lambda news: self._news(pod, news), lambda: self._died(pod))
-        return pod.link is not None
+    def connect(self, pod: LocalPod) -> bool:
+        """Connect to the pod's shim. Returns False if it does not run."""
+        if pod.shim is None:
+            pod.shim = connect_shim(
+                pod.path, lambda notification: self._on_notification(pod, notification), lambda: self._on_shim_exit(pod)
+            )
+        return pod.shim is not None
 
-    async def meet(self, pod: Pod, reason: str) -> None:
-        """Link up with a keeper that may need a moment until it listens; where there is none, the pod is over."""
-        for pause in _PAUSES:
+    async def wait_for_shim(self, pod: LocalPod, reason: str) -> None:
+        """Connect to a shim that may not listen yet. If it does not run, the pod has ended: for this reason if it never
+        started."""
+        for pause in _CONNECT_DELAYS_SECONDS:
             await asyncio.sleep(pause)
-            pod.look()
-            if pod.ended or self.link(pod):
+            pod.reload()
+            if pod.is_finished or self.connect(pod):
                 break
-            if not pod.keeper_lives():
-                pod.never(reason, self._clock.now())
-                if not pod.ended:
-                    await self.lose([pod])
+            if not pod.is_shim_alive():
+                pod.mark_never_started(reason, self._clock.now())
+                if not pod.is_finished:
+                    await self.mark_lost([pod])
                 break
-        self.changed(pod)
+        self.notify_changed(pod)
 
-    async def stop(self, pod: Pod, grace_seconds: float, reason: str) -> None:
-        """Ask a pod to end; one that has not begun never will, for this reason."""
-        if pod.link is None and not pod.ended:
-            await self.meet(pod, reason)
-        if pod.link is not None:
-            pod.link.stop(grace_seconds)
+    async def stop(self, pod: LocalPod, grace_seconds: float, reason: str) -> None:
+        """Ask a pod to stop. One that has not started never will, for this reason."""
+        if pod.shim is None and not pod.is_finished:
+            await self.wait_for_shim(pod, reason)
+        if pod.shim is not None:
+            pod.shim.stop(grace_seconds)
 
-    def changed(self, pod: Pod) -> None:
-        """Tell everyone who listens."""
-        if pod.ended and pod.link is not None:
-            pod.link.close()
-            pod.link = None
-        if pod.ended:
+    def notify_changed(self, pod: LocalPod) -> None:
+        """Notify all observers of a change. The engine's watchers come first: whatever fails here, they see it."""
+        for queue in self.observers:
+            queue.put(pod.record.uid)
+        if pod.is_finished and pod.shim is not None:
+            pod.shim.close()
+            pod.shim = None
+        if pod.is_finished:
             cgroups.remove(pod.record.groups)
-            self._log_grown(pod)
+            self._notify_log(pod)
         self._on_change(pod)
-        pod.wake()
-        for mailbox in self.observers:
-            mailbox.put(pod.record.uid)
+        pod.notify()
 
-    async def lose(self, pods: list[Pod]) -> None:
-        """Their keepers have died: nothing of them may be left when that is told."""
+    def publish_event(self, event: EngineEvent) -> None:
+        """Publish an event to current and future observers, until it is withdrawn."""
+        name = event_key(event.workload_uid, event.reason)
+        self.events[name] = event
+        for queue in self.observers:
+            queue.put(name)
+
+    def withdraw_event(self, workload_uid: str, reason: str) -> None:
+        self.events.pop(event_key(workload_uid, reason), None)
+
+    def reject(self, launch_spec: LaunchSpec, reason: str) -> None:
+        """Does nothing: only replacements start after `apply` has returned, and what they replace still runs."""
+
+    async def mark_lost(self, pods: list[LocalPod]) -> None:
+        """Record pods whose shims have died as lost, after all their processes were killed."""
         if open_ones := [(pod.record.uid, pod.record.groups) for pod in pods if not pod.record.namespaces]:
-            await asyncio.to_thread(end_survivors, open_ones)
+            await asyncio.to_thread(kill_orphans, open_ones)
         for pod in pods:
-            pod.lost = True
-            log.warning("Pod %s was lost: its keeper has died", pod.record.name)
-            self.changed(pod)
+            pod.is_lost = True
+            log.warning("Pod %s was lost: its shim has died", pod.record.name)
+            self.notify_changed(pod)
 
     async def close(self) -> None:
-        for pod in self.living():
-            if pod.link is not None:
-                pod.link.close()
-                pod.link = None
-        for mailbox in self.observers | self.log_readers:
-            mailbox.close()
+        for pod in self.connected_pods():
+            if pod.shim is not None:
+                pod.shim.close()
+                pod.shim = None
+        for queue in self.observers | self.log_observers:
+            queue.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _news(self, pod: Pod, news: str) -> None:
-        if news == "s":
-            pod.look()
-            self.changed(pod)
+    def _on_notification(self, pod: LocalPod, notification: str) -> None:
+        if notification == "s":
+            pod.reload()
+            self.notify_changed(pod)
         else:
-            self._log_grown(pod)
+            self._notify_log(pod)
 
-    def _log_grown(self, pod: Pod) -> None:
-        for mailbox in self.log_readers:
-            mailbox.put(pod.record.uid)
+    def _notify_log(self, pod: LocalPod) -> None:
+        for queue in self.log_observers:
+            queue.put(pod.record.uid)
 
-    def _died(self, pod: Pod) -> None:
-        pod.link = None
-        pod.look()
-        if pod.ended:
-            self.changed(pod)
+    def _on_shim_exit(self, pod: LocalPod) -> None:
+        pod.shim = None
+        pod.reload()
+        if pod.is_finished:
+            self.notify_changed(pod)
             return
-        self._later(self.lose([pod]))
+        self._spawn_task(self.mark_lost([pod]))
 
-    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn_task(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._on_task_done)
+
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("A pod could not be connected to or recorded as lost", exc_info=error)
+
+
+def event_key(workload_uid: str, reason: str) -> str:
+    """The key of an event in the observers' queues; it cannot be the uid of a pod."""
+    return f"{workload_uid}/{reason}"

@@ -1,4 +1,4 @@
-"""From an order to a pod's folder: what the keeper is to run, and what the engine must remember."""
+"""Creates the directory of a pod from its launch spec: the launch file for the shim, and the record for the engine."""
 
 import os
 import secrets
@@ -7,111 +7,146 @@ from pathlib import Path
 import msgspec
 
 from stoker.domain.errors import bad_request
-from stoker.domain.report_token import ReportTo
-from stoker.domain.workload import Kind
-from stoker.engines.base import Order, PodOrder
-from stoker.engines.local import surroundings, users
-from stoker.engines.local.cgroups import ControlGroups, Joined
-from stoker.engines.local.containment import walls_of
-from stoker.engines.local.keeper import order as launch_order
-from stoker.engines.local.keeper.folder import ORDER
-from stoker.engines.local.places import Places
-from stoker.engines.local.pods import RECORD, Pod, PodRecord
-from stoker.engines.local.survivors import MARK
+from stoker.domain.metrics.report_token import ReportEndpoint
+from stoker.domain.workload.spec import Kind
+from stoker.engines.local import base_env
+from stoker.engines.local.isolation import users
+from stoker.engines.local.isolation.cgroups import CgroupControllers, PodCgroups
+from stoker.engines.local.isolation.containment import sandbox_fields
+from stoker.engines.local.node.orphan_processes import POD_UID_VARIABLE
+from stoker.engines.local.pods.paths import LocalPaths
+from stoker.engines.local.pods.pod import RECORD_FILE, LocalPod, PodRecord
+from stoker.engines.local.shim import launch_file
+from stoker.engines.local.shim.pod_dir import LAUNCH_FILE
+from stoker.engines.model import LaunchSpec, PodAssignment
+from stoker.engines.pod_env import RENDEZVOUS_VARIABLES
+from stoker.engines.proxy.ports import LOOPBACK
+from stoker.engines.replicas.replica import readiness_probe
 
-IDLE = "exec sleep infinity"
-"""What an Authoring pod does until somebody comes."""
+IDLE_SCRIPT = "exec sleep infinity"
+"""What an Authoring pod runs until somebody attaches."""
 
 
-class Limits(msgspec.Struct, frozen=True):
-    """How pods of this engine are kept: behind walls or not, within which groups, and with how much log."""
+class PodRuntimeConfig(msgspec.Struct, frozen=True):
+    """The settings of all pods of an engine: isolation, control groups and log size."""
 
-    walls: bool
-    groups: ControlGroups = ControlGroups()
-    hidden: tuple[Path, ...] = ()
+    use_namespaces: bool
+    cgroups: CgroupControllers = CgroupControllers()
+    hidden_paths: tuple[Path, ...] = ()
     log_segment_bytes: int = 16 * 1024**2
     log_segments: int = 4
-    first_user: int = 0
-    """Where users of jobs begin; 0 lets jobs run as the server does."""
-    reports: ReportTo | None = None
+    first_uid: int = 0
+    """The first uid of jobs; 0 runs jobs as the server's user."""
+    report_to: ReportEndpoint | None = None
 
 
-def make_pod(places: Places, limits: Limits, order: Order, wanted: PodOrder, port: int) -> Pod:
-    """Write the folder of a pod that has not begun. Its record comes last: without it the folder counts for nothing."""
-    script = order.entry_point or (IDLE if order.kind is Kind.AUTHORING else "")
+def create_pod(
+    paths: LocalPaths,
+    config: PodRuntimeConfig,
+    launch_spec: LaunchSpec,
+    assignment: PodAssignment,
+    port: int,
+    rendezvous_port: int,
+) -> LocalPod:
+    """Write the directory of a pod that has not started. The record is written last: without it the directory is not a
+    pod."""
+    script = launch_spec.main.entry_point or (IDLE_SCRIPT if launch_spec.kind == Kind.AUTHORING else "")
     if not script:
         raise bad_request("entryPoint", "is empty, and the local engine has no image whose command it could run.")
-    work = places.work(order.slug)
-    joined = limits.groups.make(wanted.uid, order.resources)
+    work = paths.make_working_dir(launch_spec.ref.slug, assignment.rank if launch_spec.rolling_update else None)
+    pod_cgroups = config.cgroups.create(assignment.uid, launch_spec.main.resources)
     record = PodRecord(
-        uid=wanted.uid,
-        name=wanted.name,
-        workload_uid=order.workload_uid,
-        slug=order.slug,
-        kind=order.kind,
-        attempt=order.attempt,
-        revision=order.revision,
-        rank=wanted.rank,
-        node=wanted.node,
+        uid=assignment.uid,
+        name=assignment.name,
+        workload_uid=launch_spec.ref.uid,
+        slug=launch_spec.ref.slug,
+        kind=launch_spec.kind,
+        attempt=launch_spec.ref.attempt,
+        revision=launch_spec.ref.revision,
+        rank=assignment.rank,
+        node=assignment.node,
         port=port,
-        service=order.service,
-        memory_bytes=order.resources.memory_bytes,
-        namespaces=limits.walls,
-        groups=joined.folders,
+        rendezvous_port=rendezvous_port,
+        service=launch_spec.service,
+        devices=tuple(device.index for device in assignment.devices if device.index is not None),
+        gpu_milli=launch_spec.main.resources.gpu_milli,
+        cpu_milli=launch_spec.main.resources.cpu_milli,
+        check=readiness_probe(launch_spec, port),
+        memory_bytes=launch_spec.main.resources.memory_bytes,
+        namespaces=config.use_namespaces,
+        groups=pod_cgroups.dirs,
     )
-    user = users.user_of(limits.first_user, order.workspace_id) if limits.walls else 0
-    own = surroundings.surroundings(work, users.NAME if user else "") | ({"PORT": str(port)} if port else {})
-    told = limits.reports.env(order.workload_uid, wanted.uid) if limits.reports else {}
-    env = own | told | dict(wanted.env)
-    folder = places.pod(wanted.uid)
+    user = users.workspace_uid(config.first_uid, launch_spec.workspace_id) if config.use_namespaces else 0
+    own = base_env.build_base_env(work, users.JOB_USER_NAME if user else "")
+    own |= {"PORT": str(port), "HOST": LOOPBACK} if port else {}
+    report_env = config.report_to.pod_env(launch_spec.ref.uid, assignment.uid) if config.report_to else {}
+    env = (
+        own
+        | report_env
+        | dict(assignment.env)
+        | (dict.fromkeys(RENDEZVOUS_VARIABLES, str(rendezvous_port)) if rendezvous_port else {})
+    )
+    folder = paths.pod_dir(assignment.uid)
     folder.mkdir(mode=0o700, exist_ok=True)
-    walls = [("folder", str(work))]
-    if limits.walls:
-        walls = walls_of(places.data_dir, work, places.temporary(folder), limits.hidden, user)
+    sandbox = [("folder", str(work))]
+    if config.use_namespaces:
+        sandbox = sandbox_fields(paths.data_dir, work, paths.make_tmp_dir(folder), config.hidden_paths, user)
     if user:
-        users.own(work, user)
-        _put(folder / users.ACCOUNTS, users.accounts(user, work, surroundings.shell()).encode(), 0o644)
-        walls.append(("accounts", str(folder / users.ACCOUNTS)))
-    _put(folder / ORDER, _launch_file(limits, order, walls, script, env | {MARK: wanted.uid}, joined))
-    remember(folder, record)
-    return Pod(folder, record)
+        users.chown_tree(work, user)
+        _write_atomic(
+            folder / users.PASSWD_FILE, users.render_passwd(user, work, base_env.default_shell()).encode(), 0o644
+        )
+        sandbox.append(("accounts", str(folder / users.PASSWD_FILE)))
+    _write_atomic(
+        folder / LAUNCH_FILE,
+        _encode_launch_file(
+            config, launch_spec, sandbox, script, env | {POD_UID_VARIABLE: assignment.uid}, pod_cgroups
+        ),
+    )
+    write_record(folder, record)
+    return LocalPod(folder, record)
 
 
-def remember(folder: Path, record: PodRecord) -> None:
-    _put(folder / RECORD, msgspec.json.encode(record))
+def write_record(folder: Path, record: PodRecord) -> None:
+    _write_atomic(folder / RECORD_FILE, msgspec.json.encode(record))
 
 
-def _launch_file(
-    limits: Limits, order: Order, walls: list[tuple[str, str]], script: str, env: dict[str, str], joined: Joined
+def _encode_launch_file(
+    config: PodRuntimeConfig,
+    launch_spec: LaunchSpec,
+    sandbox: list[tuple[str, str]],
+    script: str,
+    env: dict[str, str],
+    pod_cgroups: PodCgroups,
 ) -> bytes:
     for name, value in env.items():
         if not name or "=" in name or "\0" in name + value:
             raise bad_request("env", f'"{name[:80]}" cannot be a variable: no "=" in the name, no NUL anywhere.')
     if "\0" in script:
         raise bad_request("entryPoint", "holds a NUL character.")
-    per_process = order.resources.memory_bytes if limits.groups.memory is None else 0
-    return launch_order.encode(
+    per_process = launch_spec.main.resources.memory_bytes if config.cgroups.memory is None else 0
+    return launch_file.encode(
         [
-            *walls,
+            *sandbox,
             ("script", script),
-            ("shell", surroundings.shell()),
+            ("shell", base_env.default_shell()),
             *(("env", f"{name}={value}") for name, value in env.items()),
-            *(("group", door) for door in joined.doors),
-            ("kill-count", joined.kill_count),
-            ("cpu-limit", joined.cpu_limit),
+            *(("group", door) for door in pod_cgroups.procs_files),
+            ("kill-count", pod_cgroups.oom_events_file),
+            ("cpu-limit", pod_cgroups.cpu_limit_file),
             ("data-limit", str(per_process)),
-            ("restart", str(int(order.restart))),
-            ("segment-bytes", str(limits.log_segment_bytes)),
-            ("segments", str(limits.log_segments)),
+            ("restart", str(int(launch_spec.restart_on_exit))),
+            ("segment-bytes", str(config.log_segment_bytes)),
+            ("segments", str(config.log_segments)),
         ]
     )
 
 
-def _put(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Whole or not at all, also when two engines write the same."""
+def _write_atomic(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Replace a file atomically, also when two engines write it at the same time."""
     new = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     with os.fdopen(fd, "wb") as file:
-        os.fchmod(fd, mode)  # whatever the server's mask
+        os.fchmod(fd, mode)  # independent of the server's umask
         file.write(data)
     new.replace(path)

@@ -1,4 +1,4 @@
-"""What runs inside a pod's shim: it starts the command, writes its output and its end, and kills its whole tree.
+"""The shim: the process of a pod that starts the command, writes its log, records its end and kills its process tree.
 
-A thousand of these run at once, so they import C modules and each other, nothing else. `launch.main` is the door.
+A thousand of them run at once, so they import only C modules and each other. `launch.main` is the entry.
 """

@@ -1,35 +1,36 @@
-"""The socket in a pod's folder through which the engine speaks to the keeper, one message a packet.
+"""The control socket in a pod's directory: the requests of the engine to the shim, one message per packet.
 
     watch                           "s" now and whenever a record has changed, "l" when lines were written
-    stop SECONDS                    TERM to every process, KILL after the grace
-    exec TTY COLUMNS ROWS ARG...    with input and output attached; answers "ok" (with the terminal attached) or
-                                    "error TEXT", and at the end "exit CODE SIGNAL"
+    stop SECONDS                    TERM to every process, KILL after the grace period
+    exec TTY COLUMNS ROWS ARG...    without a terminal, stdin, stdout and optionally stderr are attached; the answer is
+                                    "ok" (with the terminal attached) or "error TEXT", and at the end "exit CODE SIGNAL"
 
-Words are separated by NUL. The connection that asked for a command is its life line.
+Words are separated by NUL. A command is killed when the connection that started it closes.
 """
 
 import _socket
 import os
 import sys
 
-from .folder import CONTROL, Folder
+from .pod_dir import CONTROL_SOCKET, PodDir
 
-_LARGEST = 1 << 18
+_MAX_MESSAGE_BYTES = 1 << 18
 
 
-class Connection:
-    """One peer. What it does not take at once is dropped: it has older messages to read that say the same."""
+class ControlConnection:
+    """One peer. Messages that it does not accept at once are dropped: it still has older, equivalent messages to
+    read."""
 
     def __init__(self, socket: _socket.socket) -> None:
         self._socket = socket
         self.fd = socket.fileno()
-        self.command = 0
-        """The process of the command that this connection asked for."""
+        self.command_pid = 0
+        """The process of the command that this connection started."""
 
     def receive(self) -> tuple[list[str], list[int]] | None:
-        """The words of a message and the descriptors that came with it; None once the peer has gone."""
+        """The words of a message and the descriptors that came with it; None once the peer has disconnected."""
         try:
-            data, extras, _, _ = self._socket.recvmsg(_LARGEST, _socket.CMSG_SPACE(2 * 4))
+            data, extras, _, _ = self._socket.recvmsg(_MAX_MESSAGE_BYTES, _socket.CMSG_SPACE(3 * 4))
         except BlockingIOError:
             return [""], []
         except OSError:
@@ -50,20 +51,20 @@ class Connection:
         self._socket.close()
 
 
-class Listener:
-    def __init__(self, folder: Folder) -> None:
+class ControlListener:
+    def __init__(self, folder: PodDir) -> None:
         self._socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET | _socket.SOCK_NONBLOCK)
-        if folder.has(CONTROL):
-            folder.remove(CONTROL)  # of a shim that died before it began
-        # a socket's path may hold 107 bytes, and a data directory can be longer than that
-        self._socket.bind(f"/proc/self/fd/{folder.fd}/{CONTROL}")
+        if folder.exists(CONTROL_SOCKET):
+            folder.remove(CONTROL_SOCKET)  # left by a shim that died before it started
+        # a socket path has at most 107 bytes, and the path of a data directory can be longer
+        self._socket.bind(f"/proc/self/fd/{folder.fd}/{CONTROL_SOCKET}")
         self._socket.listen(64)
         self.fd = self._socket.fileno()
 
-    def accept(self) -> Connection | None:
+    def accept(self) -> ControlConnection | None:
         try:
             fd, _ = self._socket._accept()  # pyrefly: ignore[missing-attribute]
         except OSError:
             return None
         os.set_blocking(fd, False)
-        return Connection(_socket.socket(fileno=fd))
+        return ControlConnection(_socket.socket(fileno=fd))

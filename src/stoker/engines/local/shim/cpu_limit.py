@@ -1,31 +1,31 @@
-"""The limit of a pod's processors. It is lifted while its processes are killed: each needs a little time to die."""
+"""The CPU limit of a pod. It is lifted while the processes are killed, because each needs CPU time to exit."""
 
 import os
 
 
-class Throttle:
+class CpuLimit:
     def __init__(self, path: str) -> None:
-        """The control group's file, of either version; none without a limit."""
+        """`path` is the control group's file, of either version; empty without a limit."""
         self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC) if path else -1
-        self._kept = b""
+        self._saved = b""
 
     def lift(self) -> None:
-        """Nothing is held back any more. Where that cannot be, it dies as slowly as it ran."""
-        if self._fd < 0 or self._kept:
+        """Lift the limit; where that is not possible, the processes exit slowly."""
+        if self._fd < 0 or self._saved:
             return
         try:
             kept = os.pread(self._fd, 64, 0).strip()
             os.pwrite(self._fd, b"max" if b" " in kept else b"-1", 0)
         except OSError:
             return
-        self._kept = kept
+        self._saved = kept
 
     def restore(self) -> None:
-        """What runs again has the limit again."""
-        if not self._kept:
+        """Set the limit again for the next run."""
+        if not self._saved:
             return
         try:
-            os.pwrite(self._fd, self._kept, 0)
-        except OSError:  # the group has gone: no reason to end a pod
+            os.pwrite(self._fd, self._saved, 0)
+        except OSError:  # the group is gone, which is no reason to end a pod
             return
-        self._kept = b""
+        self._saved = b""

@@ -1,96 +1,110 @@
-"""How a keeper comes to be: under the lock, behind its walls, detached, and once only.
+"""Starts a shim: under the lock, in its sandbox, detached, and once only.
 
-The first process waits until `started` is on disk and then goes; the keeper is its child, in a session of its own.
+The first process waits until `started` is on disk and then exits; the shim is its child, in a session of its own.
 """
 
 import gc
 import os
 import time
 
-from .control import Listener
-from .folder import EXIT, ORDER, STARTED, Folder
-from .keep import Keeper, now_ms
-from .kernel import PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, PR_SET_NAME, prctl
-from .order import LaunchOrder
-from .throttle import Throttle
-from .walls import build, separate
+from .control_socket import ControlListener
+from .cpu_limit import CpuLimit
+from .launch_file import LaunchConfig
+from .pod_dir import EXIT_FILE, LAUNCH_FILE, STARTED_FILE, PodDir
+from .sandbox import build_sandbox, unshare_namespaces
+from .supervisor import PodSupervisor, now_ms
+from .syscalls import PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, PR_SET_NAME, prctl
 
-_LOCK_SECONDS = 0.01
-_LOCK_TRIES = 500
+_LOCK_RETRY_SECONDS = 0.01
+_MAX_LOCK_ATTEMPTS = 500
 
 
 def main(arguments: list[str]) -> int:
-    os.closerange(3, 1 << 20)  # whatever the server forgot to close is none of a pod's business
+    os.closerange(3, 1 << 20)  # descriptors that the server has left open do not reach a pod
     if arguments[0] == "--probe":
-        return probe(arguments[1])
-    folder = Folder(arguments[0])
-    for _ in range(_LOCK_TRIES):
-        lock = folder.lock()
-        if folder.has(STARTED) or folder.has(EXIT) or not folder.has(ORDER):
-            return 0  # it runs, it has run, or it is gone: a second start changes nothing
+        return probe_sandbox(arguments[1])
+    folder = PodDir(arguments[0])
+    for _ in range(_MAX_LOCK_ATTEMPTS):
+        lock = folder.try_lock()
+        if folder.exists(STARTED_FILE) or folder.exists(EXIT_FILE) or not folder.exists(LAUNCH_FILE):
+            return 0  # it runs, has run or is gone: a second start changes nothing
         if lock is None:
-            time.sleep(_LOCK_SECONDS)  # another shim is starting, or an engine has a look
+            time.sleep(_LOCK_RETRY_SECONDS)  # another shim is starting, or an engine is checking the lock
             continue
         try:
-            return start(folder, lock)
+            return start_supervisor(folder, lock)
         except OSError as error:
-            fail(folder, error)
+            record_failure(folder, error)
             return 1
     return 0
 
 
-def start(folder: Folder, lock: int) -> int:
-    order = LaunchOrder(folder.read(ORDER))
-    groups = [os.open(path, os.O_WRONLY | os.O_CLOEXEC) for path in order.groups]
-    kill_count = os.open(order.kill_count, os.O_RDONLY | os.O_CLOEXEC) if order.kill_count else -1
-    throttle = Throttle(order.cpu_limit)
-    listener = Listener(folder)
+def start_supervisor(folder: PodDir, lock: int) -> int:
+    config = LaunchConfig(folder.read(LAUNCH_FILE))
+    groups = [os.open(path, os.O_WRONLY | os.O_CLOEXEC) for path in config.cgroup_files]
+    kill_count = os.open(config.oom_events_file, os.O_RDONLY | os.O_CLOEXEC) if config.oom_events_file else -1
+    throttle = CpuLimit(config.cpu_limit_file)
+    listener = ControlListener(folder)
     read_end, write_end = os.pipe()
     os.chdir("/")
-    if order.namespaces:
-        separate()
+    if config.use_namespaces:
+        unshare_namespaces()
     if os.fork():
         os.close(write_end)
         return 0 if os.read(read_end, 1) else 1
     os.close(read_end)
     try:
         os.ftruncate(lock, 0)
-        # seen from the machine's /proc, this is the machine's number for this process
+        # read from the machine's /proc, so it is the pid in the machine's namespace
         os.pwrite(lock, os.readlink("/proc/self").encode(), 0)  # noqa: PTH115 - pathlib is too large for a shim
-        if order.namespaces:
-            build(order)
+        if config.use_namespaces:
+            build_sandbox(config)
         else:
             prctl(PR_SET_CHILD_SUBREAPER, 1)
-        prctl(PR_SET_DUMPABLE, 0)  # the command may be the same user, and must not look into its keeper
+        prctl(PR_SET_DUMPABLE, 0)  # the command may run as the same user, and must not read the memory of its shim
         prctl(PR_SET_NAME, b"stoker-pod")
-        folder.hold_room(EXIT)
+        folder.reserve_space(EXIT_FILE)
     except OSError as error:
-        fail(folder, error)
+        record_failure(folder, error)
         os._exit(1)
-    keeper = Keeper(order, folder, listener, groups, throttle)
+    supervisor = PodSupervisor(config, folder, listener, groups, throttle)
     started_at = now_ms()
-    folder.record(STARTED, {"at": started_at}, durable=True)
+    folder.write_record(STARTED_FILE, {"at": started_at}, durable=True)
     os.write(write_end, b"1")
     os.close(write_end)
     gc.enable()
-    keeper.run(started_at, kill_count)
+    supervisor.run(started_at, kill_count)
     os._exit(0)
 
 
-def fail(folder: Folder, error: OSError) -> None:
+def record_failure(folder: PodDir, error: OSError) -> None:
     reason = " ".join(f"It could not be started: {error}".split())
-    folder.record(EXIT, {"reason": reason, "ended_at": now_ms()}, durable=True)
+    folder.write_record(EXIT_FILE, {"reason": reason, "ended_at": now_ms()}, durable=True)
 
 
-def probe(path: str) -> int:
-    """Try to build the walls around nothing; prints why if that is not possible."""
+def probe_sandbox(path: str) -> int:
+    """Try to build an empty sandbox and to enter a directory in it; prints why that is not possible."""
     try:
-        order = LaunchOrder(Folder(path).read(ORDER))
-        separate()
+        config = LaunchConfig(PodDir(path).read(LAUNCH_FILE))
+        unshare_namespaces()
         if pid := os.fork():
             return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        build(order)
+        build_sandbox(config)
+        if config.probe_dir:
+            enter_directory(config)
     except OSError as error:
         os.write(1, f"{error.strerror}: {error.filename}".encode())
         return 1
     return 0
+
+
+def enter_directory(config: LaunchConfig) -> None:
+    """Enter the directory where the command would start, as its user, and check that it is the same one as outside."""
+    if config.uid:
+        os.setgroups(config.supplementary_groups)
+        os.setresgid(config.uid, config.uid, config.uid)
+        os.setresuid(config.uid, config.uid, config.uid)
+    os.chdir(config.probe_dir)
+    found = os.stat(".")  # noqa: PTH116 - pathlib is too large for a shim
+    if f"{found.st_dev}:{found.st_ino}" != config.probe_inode:
+        raise FileNotFoundError(2, os.strerror(2), config.probe_dir)

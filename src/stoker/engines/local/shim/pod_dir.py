@@ -1,40 +1,41 @@
-"""A pod's folder, through a descriptor that stays good after the folder has been hidden.
+"""A pod's directory, accessed through a descriptor that stays valid after the directory was hidden.
 
-Held lock = the keeper lives. `started` is on disk before the command runs, `exit` once its whole tree is dead.
+The lock is held while the shim lives. `started` is on disk before the command runs, `exit` once its whole process tree
+is dead.
 """
 
 import fcntl
 import os
 
-LOCK = "lock"
-ORDER = "launch"
-STARTED = "started"
-STATE = "state"
-EXIT = "exit"
-CONTROL = "control"
-LOG = "log."
-RECORD_BYTES = 512
+LOCK_FILE = "lock"
+LAUNCH_FILE = "launch"
+STARTED_FILE = "started"
+STATE_FILE = "state"
+EXIT_FILE = "exit"
+CONTROL_SOCKET = "control"
+LOG_PREFIX = "log."
+RECORD_RESERVE_BYTES = 512
 
-Fields = dict[str, int | str]
+RecordFields = dict[str, int | str]
 
 
-class Folder:
+class PodDir:
     def __init__(self, path: str) -> None:
         self.fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def open(self, name: str, flags: int) -> int:
         return os.open(name, flags | os.O_CLOEXEC, 0o600, dir_fd=self.fd)
 
-    def has(self, name: str) -> bool:
+    def exists(self, name: str) -> bool:
         try:
             os.stat(name, dir_fd=self.fd)
         except FileNotFoundError:
             return False
         return True
 
-    def lock(self) -> int | None:
-        """Take the lock for as long as the descriptor is open anywhere; None if another has it or the pod is gone."""
-        fd = self.open(LOCK, os.O_RDWR | os.O_CREAT)
+    def try_lock(self) -> int | None:
+        """Take the lock until the descriptor is closed everywhere; None if it is held or the pod is gone."""
+        fd = self.open(LOCK_FILE, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -55,8 +56,8 @@ class Folder:
         finally:
             os.close(fd)
 
-    def record(self, name: str, fields: Fields, *, durable: bool) -> None:
-        """Put a record in place, whole or not at all."""
+    def write_record(self, name: str, fields: RecordFields, *, durable: bool) -> None:
+        """Replace a record atomically."""
         fd = self.open(name + ".new", os.O_WRONLY | os.O_CREAT)
         try:
             os.ftruncate(fd, os.write(fd, "".join(f"{key}={value}\n" for key, value in fields.items()).encode()))
@@ -68,11 +69,11 @@ class Folder:
         if durable:
             os.fsync(self.fd)
 
-    def hold_room(self, name: str) -> None:
-        """Take the room of a record now, so that a disk that is full by then does not keep it from being written."""
+    def reserve_space(self, name: str) -> None:
+        """Reserve the disk space of a record, so that it can be written when the disk is full."""
         fd = self.open(name + ".new", os.O_WRONLY | os.O_CREAT)
         try:
-            os.posix_fallocate(fd, 0, RECORD_BYTES)
+            os.posix_fallocate(fd, 0, RECORD_RESERVE_BYTES)
         finally:
             os.close(fd)
 
@@ -83,6 +84,5 @@ class Folder:
         os.close(self.fd)
 
 
-def fields_of(record: bytes) -> dict[str, str]:
-    """A record as it was written."""
+def parse_record(record: bytes) -> dict[str, str]:
     return dict(line.split("=", 1) for line in record.decode("utf-8", "replace").splitlines() if "=" in line)

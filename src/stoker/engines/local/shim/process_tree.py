@@ -1,12 +1,12 @@
-"""All the processes of a pod. A keeper without children has none left: whatever loses its parent becomes its child."""
+"""The processes of a pod. Orphans become children of the shim, so a shim without children has no processes left."""
 
 import os
 
 
-class NamespaceTree:
-    """Everyone else in the PID namespace."""
+class PidNamespaceTree:
+    """All other processes of the PID namespace."""
 
-    def signal(self, number: int) -> None:
+    def send_signal(self, number: int) -> None:
         try:
             os.kill(-1, number)
         except ProcessLookupError:
@@ -14,18 +14,18 @@ class NamespaceTree:
 
 
 class DescendantTree:
-    """Everyone below the keeper, found by walking /proc; orphans come back to it because it is a subreaper."""
+    """All descendants of the shim, found in /proc. The shim is a subreaper, so orphans become its children."""
 
-    def signal(self, number: int) -> None:
-        for pid in descendants(parents(), os.getpid()):
+    def send_signal(self, number: int) -> None:
+        for pid in descendants(read_parents(), os.getpid()):
             try:
                 os.kill(pid, number)
             except (ProcessLookupError, PermissionError):
                 continue
 
 
-def parents() -> dict[int, int]:
-    """The parent of every process that can be seen."""
+def read_parents() -> dict[int, int]:
+    """The parent of every visible process."""
     found = {}
     for name in os.listdir("/proc"):  # noqa: PTH208 - pathlib is too large for a shim
         if name.isdigit():
@@ -35,13 +35,13 @@ def parents() -> dict[int, int]:
                 os.close(fd)
             except OSError:
                 continue
-            # the name in brackets may hold anything, also a bracket
+            # the name in parentheses may contain anything, also a parenthesis
             found[int(name)] = int(stat[stat.rindex(b")") + 2 :].split(b" ", 2)[1])
     return found
 
 
 def descendants(parents: dict[int, int], root: int) -> list[int]:
-    """Children, their children, and so on."""
+    """All descendants, level by level."""
     children: dict[int, list[int]] = {}
     for pid, parent in parents.items():
         children.setdefault(parent, []).append(pid)
@@ -53,8 +53,8 @@ def descendants(parents: dict[int, int], root: int) -> list[int]:
     return found
 
 
-def reap() -> tuple[list[tuple[int, int]], bool]:
-    """Those that have ended with their status, and whether any are left."""
+def reap_children() -> tuple[list[tuple[int, int]], bool]:
+    """The pids and statuses of ended children, and whether any are left."""
     ended = []
     while True:
         try:
@@ -66,7 +66,7 @@ def reap() -> tuple[list[tuple[int, int]], bool]:
         ended.append((pid, status))
 
 
-def meaning(status: int) -> tuple[int, int]:
-    """Exit code and signal of a status; a signal's code is 128 more, as a shell has it."""
+def decode_status(status: int) -> tuple[int, int]:
+    """The exit code and the signal of a status; for a signal the code is 128 + signal, as in a shell."""
     code = os.waitstatus_to_exitcode(status)
     return (code, 0) if code >= 0 else (128 - code, -code)

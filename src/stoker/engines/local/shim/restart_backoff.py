@@ -1,20 +1,21 @@
-"""How long a command that has ended waits for its next start."""
+"""The back-off between restarts of a command. It repeats `concurrency/retry`, because a shim imports nothing outside
+its package."""
 
-FIRST_SECONDS = 1.0
-LONGEST_SECONDS = 300.0
-HEALTHY_SECONDS = 600.0
+INITIAL_BACKOFF_SECONDS = 1.0
+MAX_BACKOFF_SECONDS = 300.0
+RESET_AFTER_SECONDS = 600.0
 
 
-class Pause:
-    """Doubles with every start in a row that did not last ten minutes."""
+class RestartBackoff:
+    """The delay doubles with every run in a row that lasted less than ten minutes."""
 
     def __init__(self) -> None:
-        self._next = FIRST_SECONDS
+        self._delay = INITIAL_BACKOFF_SECONDS
 
-    def after(self, ran_seconds: float) -> float:
+    def next_delay(self, ran_seconds: float) -> float:
         """Seconds to wait after a run of this length."""
-        if ran_seconds >= HEALTHY_SECONDS:
-            self._next = FIRST_SECONDS
-        wait = self._next
-        self._next = min(self._next * 2, LONGEST_SECONDS)
+        if ran_seconds >= RESET_AFTER_SECONDS:
+            self._delay = INITIAL_BACKOFF_SECONDS
+        wait = self._delay
+        self._delay = min(self._delay * 2, MAX_BACKOFF_SECONDS)
         return wait

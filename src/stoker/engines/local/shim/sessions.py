@@ -1,112 +1,117 @@
-"""Those who are connected to a keeper: the engine that watches it, and the commands that run beside the pod's own."""
+"""The connections of a shim: the engine that watches it, and the exec sessions in the pod."""
 
 import fcntl
 import os
 import sys
 
-from . import child
-from .control import Connection, Listener
-from .order import LaunchOrder
+from . import spawn
+from .control_socket import ControlConnection, ControlListener
+from .launch_file import LaunchConfig
+from .process_tree import decode_status
 from .signals import SIGKILL
-from .tree import meaning
 
 _TIOCSWINSZ = 0x5414
-_MOST_CELLS = 10_000
+_MAX_TERMINAL_CELLS = 10_000
 
 
-class Desk:
-    def __init__(self, listener: Listener, order: LaunchOrder, groups: list[int]) -> None:
+class ControlSessions:
+    def __init__(self, listener: ControlListener, config: LaunchConfig, groups: list[int]) -> None:
         self._listener = listener
-        self._order = order
-        self._groups = groups
-        self._connections: dict[int, Connection] = {}
+        self._config = config
+        self._cgroup_files = groups
+        self._connections: dict[int, ControlConnection] = {}
         self._watchers: set[int] = set()
-        self._commands: dict[int, Connection] = {}
+        self._commands: dict[int, ControlConnection] = {}
 
-    def welcome(self) -> int | None:
-        """A new connection's descriptor, to be polled."""
+    def accept(self) -> int | None:
+        """Accept a connection. Returns its descriptor, to be polled."""
         connection = self._listener.accept()
         if connection is None:
             return None
         self._connections[connection.fd] = connection
         return connection.fd
 
-    def knows(self, fd: int) -> bool:
+    def has_connection(self, fd: int) -> bool:
         return fd in self._connections
 
-    def message(self, fd: int) -> tuple[list[str], list[int]] | None:
-        """What this peer has to say; None once it has gone."""
+    def receive(self, fd: int) -> tuple[list[str], list[int]] | None:
+        """The next request of this peer; None once it is gone."""
         return self._connections[fd].receive()
 
-    def watch(self, fd: int) -> None:
+    def add_watcher(self, fd: int) -> None:
         self._watchers.add(fd)
         self._connections[fd].send("s")
 
-    def tell(self, news: str) -> None:
+    def notify_watchers(self, news: str) -> None:
         for fd in self._watchers:
             self._connections[fd].send(news)
 
-    def refuse(self, fd: int, why: str) -> None:
-        """Say no, if the peer is still there."""
+    def send_error(self, fd: int, why: str) -> None:
+        """Send an error, if the peer is still there."""
         if peer := self._connections.get(fd):
             peer.send(f"error\0{why}")
 
     def execute(self, fd: int, argv: list[str], fds: list[int], size: tuple[int, int] | None) -> None:
-        """Start a command for this peer: on a terminal of that size, or on the two descriptors it sent."""
+        """Start a command for this peer: on a terminal of this size, or on the two or three descriptors it sent."""
         peer = self._connections[fd]
-        if peer.command:
-            self.refuse(fd, "This connection has a command already.")
+        if peer.command_pid:
+            self.send_error(fd, "This connection has a command already.")
             return
         try:
             if size:
-                self._execute_on_terminal(peer, argv, *size)
+                self._execute_on_pty(peer, argv, *size)
             else:
-                peer.command = child.start(self._order, argv, self._groups, (fds[0], fds[1]))
+                peer.command_pid = spawn.start_process(
+                    self._config, argv, self._cgroup_files, (fds[0], fds[1], fds[-1])
+                )
                 peer.send("ok")
         except OSError as error:
-            self.refuse(fd, str(error))
+            self.send_error(fd, str(error))
             return
-        self._commands[peer.command] = peer
+        self._commands[peer.command_pid] = peer
 
-    def _execute_on_terminal(self, peer: Connection, argv: list[str], columns: int, rows: int) -> None:
+    def _execute_on_pty(self, peer: ControlConnection, argv: list[str], columns: int, rows: int) -> None:
         keyboard, terminal = os.openpty()
         try:
-            cells = [min(max(1, n), _MOST_CELLS) for n in (rows, columns)]
+            cells = [min(max(1, n), _MAX_TERMINAL_CELLS) for n in (rows, columns)]
             fcntl.ioctl(keyboard, _TIOCSWINSZ, b"".join(n.to_bytes(2, sys.byteorder) for n in (*cells, 0, 0)))
-            peer.command = child.start(self._order, argv, self._groups, (terminal, terminal), tty=True)
+            peer.command_pid = spawn.start_process(
+                self._config, argv, self._cgroup_files, (terminal, terminal), tty=True
+            )
             peer.send("ok", keyboard)
         finally:
             os.close(keyboard)
             os.close(terminal)
 
-    def ended(self, pid: int, status: int) -> int | None:
-        """A process has ended: if a peer asked for it, tell; returns the connection, which is over now."""
+    def finish_command(self, pid: int, status: int) -> int | None:
+        """Send the exit code of a session's process. Returns its connection, which has ended, or None for other
+        processes."""
         peer = self._commands.pop(pid, None)
         if peer is None:
             return None
-        peer.command = 0
-        code, signal = meaning(status)
+        peer.command_pid = 0
+        code, signal = decode_status(status)
         peer.send(f"exit\0{code}\0{signal}")
         return peer.fd
 
-    def hang_up(self) -> None:
-        """End all commands; a shell with a keyboard does not listen to TERM."""
+    def kill_commands(self) -> None:
+        """Kill all sessions; an interactive shell ignores TERM."""
         for peer in self._commands.values():
-            _kill(peer)
+            _kill_process_group(peer)
 
-    def drop(self, fd: int) -> None:
-        """Let a connection go, and the command that hung on it."""
+    def close_connection(self, fd: int) -> None:
+        """Close a connection and kill its command."""
         peer = self._connections.pop(fd)
         self._watchers.discard(fd)
-        if peer.command:
-            del self._commands[peer.command]
-            _kill(peer)
+        if peer.command_pid:
+            del self._commands[peer.command_pid]
+            _kill_process_group(peer)
         peer.close()
 
 
-def _kill(peer: Connection) -> None:
-    for kill in (os.killpg, os.kill):  # one that has just begun leads no group yet
+def _kill_process_group(peer: ControlConnection) -> None:
+    for kill in (os.killpg, os.kill):  # a command that has just been started leads no process group yet
         try:
-            kill(peer.command, SIGKILL)
+            kill(peer.command_pid, SIGKILL)
         except (ProcessLookupError, PermissionError):
             continue

@@ -1,4 +1,4 @@
-"""Signals without the `signal` module, whose enumerations would cost 0.8 MB in every pod."""
+"""Signals without the `signal` module, whose enumerations would cost 0.8 MB in every shim."""
 
 from _signal import (  # pyrefly: ignore[missing-import]
     SIG_BLOCK,
@@ -19,23 +19,23 @@ from _signal import (  # pyrefly: ignore[missing-import]
     signal,
 )
 
-BLOCKED = (SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2)
-"""What a keeper does not listen to: it is stopped through its control socket. Not ignored, so that a signal that
-reaches a child before it has become its command is kept for it."""
+BLOCKED_SIGNALS = (SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2)
+"""Signals that a shim blocks: it is stopped through its control socket. They are not ignored, so that a signal that
+reaches a child before its exec is kept for it."""
 
 
-def listen_for_children(wakeup: int) -> None:
-    """Write a byte to this descriptor whenever a child ends, and hear nothing else."""
+def watch_children(wakeup: int) -> None:
+    """Have a byte written to this descriptor when a child ends, and block all other signals."""
     set_wakeup_fd(wakeup, warn_on_full_buffer=False)
     signal(SIGCHLD, lambda *_: None)
-    pthread_sigmask(SIG_BLOCK, BLOCKED)
+    pthread_sigmask(SIG_BLOCK, BLOCKED_SIGNALS)
 
 
-def as_usual() -> None:
-    """What a program expects to find at its start."""
+def restore_defaults() -> None:
+    """Restore the signal state that programs expect."""
     for number in (SIGPIPE, SIGXFSZ, SIGCHLD):
         signal(number, SIG_DFL)
     pthread_sigmask(SIG_SETMASK, ())
 
 
-__all__ = ["SIGKILL", "SIGTERM", "as_usual", "listen_for_children"]
+__all__ = ["SIGKILL", "SIGTERM", "restore_defaults", "watch_children"]

@@ -1,88 +1,91 @@
-"""From a keeper to the command it keeps: a fork that joins its limits, gives up its privileges and becomes it."""
+"""Starts commands: a fork that joins the control groups, drops privileges and executes the command."""
 
 import fcntl
 import os
 import stat
 
-from .kernel import PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG, prctl
-from .order import LaunchOrder
-from .signals import SIGKILL, as_usual
-from .walls import give_up_privileges
+from .launch_file import LaunchConfig
+from .sandbox import drop_capabilities
+from .signals import SIGKILL, restore_defaults
+from .syscalls import PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG, prctl
 
-CANNOT_RUN = 126
-NOT_FOUND = 127
+EXIT_CANNOT_EXECUTE = 126
+EXIT_NOT_FOUND = 127
 _TIOCSCTTY = 0x540E
-_LONGEST_ARGUMENT = 120_000
+_MAX_ARGUMENT_BYTES = 120_000
 _OOM_SCORE = "300"
-"""When the machine runs out of memory, jobs go before the server and the keepers."""
+"""Out of memory, the kernel kills jobs before the server and the shims."""
 
 
-def start(
-    order: LaunchOrder, argv: list[str], groups: list[int], streams: tuple[int, int], *, tty: bool = False
+def start_process(
+    config: LaunchConfig, argv: list[str], groups: list[int], streams: tuple[int, ...], *, tty: bool = False
 ) -> int:
-    """Start a command, or the order's script if none is given, on these for input and output; returns its process."""
+    """Start a command, or the pod's script if none is given, with these descriptors as stdin, stdout and stderr; the
+    last two may be the same. Returns its pid."""
     pid = os.fork()
     if pid == 0:
         try:
-            _become(order, argv, groups, streams, tty=tty)
+            _exec_child(config, argv, groups, streams, tty=tty)
         except OSError as error:
-            name = (argv or [order.shell])[0]
+            name = (argv or [config.shell])[0]
             os.write(2, f"[stoker] {name} could not be started: {error}\n".encode("utf-8", "replace"))
-            os._exit(NOT_FOUND if isinstance(error, FileNotFoundError) else CANNOT_RUN)
+            os._exit(EXIT_NOT_FOUND if isinstance(error, FileNotFoundError) else EXIT_CANNOT_EXECUTE)
         finally:
-            os._exit(CANNOT_RUN)
+            os._exit(EXIT_CANNOT_EXECUTE)
     return pid
 
 
-def _become(order: LaunchOrder, argv: list[str], groups: list[int], streams: tuple[int, int], *, tty: bool) -> None:
+def _exec_child(
+    config: LaunchConfig, argv: list[str], groups: list[int], streams: tuple[int, ...], *, tty: bool
+) -> None:
     os.setsid()
     if tty:
         fcntl.ioctl(streams[0], _TIOCSCTTY, 0)
     os.dup2(streams[0], 0)
     os.dup2(streams[1], 1)
-    os.dup2(streams[1], 2)
+    os.dup2(streams[-1], 2)
     for group in groups:
         os.write(group, b"0")
     _raise_oom_score()
-    if order.data_limit:
+    if config.data_limit_bytes:
         import resource
 
-        resource.setrlimit(resource.RLIMIT_DATA, (order.data_limit, order.data_limit))
-    if order.namespaces:
-        give_up_privileges()
+        resource.setrlimit(resource.RLIMIT_DATA, (config.data_limit_bytes, config.data_limit_bytes))
+    if config.use_namespaces:
+        drop_capabilities()
     else:
         prctl(PR_SET_PDEATHSIG, SIGKILL)
     os.umask(0o022)
-    os.chdir(order.folder)
-    as_usual()
-    if order.user:
-        _become_user(order, streams)
-    _execute(argv or _script(order), order.env | {"TERM": "xterm-256color"} if tty else order.env)
+    os.chdir(config.working_dir)
+    restore_defaults()
+    if config.uid:
+        _drop_to_user(config, streams)
+    _exec(argv or _script_argv(config), config.env | {"TERM": "xterm-256color"} if tty else config.env)
 
 
-def _become_user(order: LaunchOrder, streams: tuple[int, int]) -> None:
-    """Be this user and nobody more, for good; what it reads and prints through is its own, to be opened again."""
+def _drop_to_user(config: LaunchConfig, streams: tuple[int, ...]) -> None:
+    """Become this user permanently. The streams are given to it, so that it can open them again."""
     for fd in {*streams}:
         if not stat.S_ISCHR(os.fstat(fd).st_mode) or os.isatty(fd):
-            os.fchown(fd, order.user, -1)
-    os.setgroups(order.user_groups)
-    os.setresgid(order.user, order.user, order.user)
-    os.setresuid(order.user, order.user, order.user)
+            os.fchown(fd, config.uid, -1)
+    os.setgroups(config.supplementary_groups)
+    os.setresgid(config.uid, config.uid, config.uid)
+    os.setresuid(config.uid, config.uid, config.uid)
     prctl(PR_SET_NO_NEW_PRIVS, 1)
 
 
-def _script(order: LaunchOrder) -> list[str]:
-    """The command line of the script; one too long for a command line is read from a file that has no name."""
-    if len(order.script.encode("utf-8", "surrogateescape")) <= _LONGEST_ARGUMENT:
-        return [order.shell, "-c", order.script]
+def _script_argv(config: LaunchConfig) -> list[str]:
+    """The command line of the script. One that is too long for a command line is read from an anonymous file."""
+    if len(config.script.encode("utf-8", "surrogateescape")) <= _MAX_ARGUMENT_BYTES:
+        return [config.shell, "-c", config.script]
     fd = os.memfd_create("script", 0)
-    rest = order.script.encode("utf-8", "surrogateescape")
+    rest = config.script.encode("utf-8", "surrogateescape")
     while rest:
         rest = rest[os.write(fd, rest) :]
-    return [order.shell, f"/proc/self/fd/{fd}"]
+    return [config.shell, f"/proc/self/fd/{fd}"]
 
 
-def _execute(argv: list[str], env: dict[str, str]) -> None:
+def _exec(argv: list[str], env: dict[str, str]) -> None:
     if "/" in argv[0]:
         os.execve(argv[0], argv, env)  # noqa: S606
     refused: OSError | None = None

@@ -1,4 +1,4 @@
-"""System calls that Python 3.11 lacks, through `_ctypes` alone: the `ctypes` package would cost 1 MB in every pod."""
+"""System calls that Python 3.11 lacks, through `_ctypes` alone: the `ctypes` package would cost 1 MB in every shim."""
 
 import _ctypes
 import os
@@ -53,7 +53,6 @@ def _call(name: str, what: str, *arguments: int | bytes | None) -> None:
 
 
 def unshare(flags: int) -> None:
-    """Leave the namespaces of the parent."""
     _call("unshare", "unshare", flags)
 
 
@@ -74,7 +73,7 @@ def mount(source: str | None, target: str, kind: str | None, flags: int, options
 
 
 def make_read_only(target: str, *, recursive: bool) -> None:
-    """Nothing can be written below this mount; with `recursive`, nor below the mounts inside it."""
+    """Make a mount read-only; with `recursive` also the mounts below it."""
     depth = _AT_RECURSIVE if recursive else 0
     path = target.encode("utf-8", "surrogateescape")
     _call("syscall", f"mount_setattr {target}", _SYS_MOUNT_SETATTR, _AT_FDCWD, path, depth, _READ_ONLY, 32)

@@ -1,19 +1,20 @@
-"""What breaks, and when: a function of the seed and the time alone, so the past can be asked as well as the present."""
+"""The fault schedule: which nodes and GPUs are faulty when. It is a function of the seed and the time alone, so it can
+be queried for the past and the present alike."""
 
 from collections.abc import Collection
 
 from msgspec import Struct, structs
 
 from stoker.domain.clock import DAY_MS, HOUR_MS
-from stoker.domain.node import Node
-from stoker.engines.simulated.dice import dice
-from stoker.engines.simulated.machine import FEWEST_LARGE, Machines
+from stoker.domain.cluster.node import Node
+from stoker.engines.simulated.fleet.nodes import MIN_LARGE_NODES, SimulatedFleet
+from stoker.engines.simulated.seeded_random import seeded_rng
 
-EPOCH_MS = 10 * DAY_MS
-"""Each node breaks at most once in so long; no fault lasts as long."""
-SHORTEST_MS = 20 * 60_000
-LONGEST_MS = 10 * 3_600_000
-NODE = -1
+FAULT_EPOCH_MS = 10 * DAY_MS
+"""A node has at most one fault in this time, and every fault is shorter."""
+MIN_FAULT_MS = 20 * 60_000
+MAX_FAULT_MS = 10 * 3_600_000
+WHOLE_NODE = -1
 
 NODE_FAULTS = (
     "the node stopped reporting",
@@ -34,105 +35,109 @@ AMD_FAULTS = (
 )
 
 
-class Fault(Struct, frozen=True):
-    """`device` is NODE when the whole node is down. A node that is down, or a GPU that is off the bus, is `dark`:
-    nothing can be read from it."""
+class SimulatedFault(Struct, frozen=True):
+    """`device` is NODE if the whole node is down. A node that is down and a GPU that is off the bus are `dark`: they
+    report no samples."""
 
-    place: int
+    node_index: int
     device: int
     from_at: int
     to_at: int
     message: str
 
     @property
-    def dark(self) -> bool:
-        return self.device == NODE or "bus" in self.message
+    def is_unreadable(self) -> bool:
+        return self.device == WHOLE_NODE or "bus" in self.message
 
-    def hits(self, devices: Collection[int]) -> bool:
-        return self.device == NODE or self.device in devices
+    def affects(self, devices: Collection[int]) -> bool:
+        return self.device == WHOLE_NODE or self.device in devices
 
 
-class Faults:
-    """`days` is the mean time between two faults of one node; 0 means that nothing ever breaks."""
+class FaultSchedule:
+    """`days` is the mean time between two faults of a node; 0 means no faults."""
 
-    def __init__(self, machines: Machines, days: float) -> None:
-        self._machines = machines
-        self._share = min(1.0, EPOCH_MS / DAY_MS / days) if days else 0.0
-        self._epochs: dict[int, list[Fault]] = {}
-        self._of_place: dict[int, dict[int, Fault]] = {}
+    def __init__(self, fleet: SimulatedFleet, days: float) -> None:
+        self._fleet = fleet
+        self._probability = min(1.0, FAULT_EPOCH_MS / DAY_MS / days) if days else 0.0
+        self._epochs: dict[int, list[SimulatedFault]] = {}
+        self._by_node: dict[int, dict[int, SimulatedFault]] = {}
 
-    def at(self, moment: int) -> list[Fault]:
-        """What is broken then."""
-        return [fault for fault in self._near(moment) if fault.from_at <= moment < fault.to_at]
+    def active_at(self, moment: int) -> list[SimulatedFault]:
+        """The faults at this time."""
+        return [fault for fault in self._recent(moment) if fault.from_at <= moment < fault.to_at]
 
-    def between(self, start: int, end: int) -> list[Fault]:
-        """What breaks after `start` and not after `end`, in order."""
+    def starting_between(self, start: int, end: int) -> list[SimulatedFault]:
+        """The faults that begin after `start` and not after `end`, in order."""
         found = [
             fault
-            for epoch in range(start // EPOCH_MS, end // EPOCH_MS + 1)
-            for fault in self._epoch(epoch)
+            for epoch in range(start // FAULT_EPOCH_MS, end // FAULT_EPOCH_MS + 1)
+            for fault in self._faults_of_epoch(epoch)
             if start < fault.from_at <= end
         ]
-        return sorted(found, key=lambda fault: (fault.from_at, fault.place))
+        return sorted(found, key=lambda fault: (fault.from_at, fault.node_index))
 
-    def ended(self, start: int, end: int) -> list[Fault]:
-        """What is mended after `start` and not after `end`."""
-        near = {fault for epoch in range(start // EPOCH_MS - 1, end // EPOCH_MS + 1) for fault in self._epoch(epoch)}
+    def ending_between(self, start: int, end: int) -> list[SimulatedFault]:
+        """The faults that end after `start` and not after `end`."""
+        near = {
+            fault
+            for epoch in range(start // FAULT_EPOCH_MS - 1, end // FAULT_EPOCH_MS + 1)
+            for fault in self._faults_of_epoch(epoch)
+        }
         return sorted((fault for fault in near if start < fault.to_at <= end), key=lambda fault: fault.to_at)
 
-    def first(self, place: int, devices: Collection[int], start: int, end: int) -> Fault | None:
-        """The first fault that hits these devices of a node after `start` and not after `end`."""
-        for epoch in range(start // EPOCH_MS, end // EPOCH_MS + 1):
-            self._epoch(epoch)
-            fault = self._of_place[epoch].get(place)
-            if fault is not None and start < fault.from_at <= end and fault.hits(devices):
+    def first_affecting(self, node_index: int, devices: Collection[int], start: int, end: int) -> SimulatedFault | None:
+        """The first fault that affects these devices of a node after `start` and not after `end`."""
+        for epoch in range(start // FAULT_EPOCH_MS, end // FAULT_EPOCH_MS + 1):
+            self._faults_of_epoch(epoch)
+            fault = self._by_node[epoch].get(node_index)
+            if fault is not None and start < fault.from_at <= end and fault.affects(devices):
                 return fault
         return None
 
     def next_change(self, moment: int) -> int | None:
-        """When something breaks or is mended next, as far as is known."""
-        later = [*self._near(moment), *self._epoch(moment // EPOCH_MS + 1)]
+        """When the next fault begins or ends, as far as it is known."""
+        later = [*self._recent(moment), *self._faults_of_epoch(moment // FAULT_EPOCH_MS + 1)]
         times = [at for fault in later for at in (fault.from_at, fault.to_at) if at > moment]
         return min(times, default=None)
 
-    def node(self, place: int, moment: int) -> Node:
-        """A node as it is then."""
-        node = self._machines.nodes[place]
-        for epoch in (moment // EPOCH_MS - 1, moment // EPOCH_MS):
-            self._epoch(epoch)
-            fault = self._of_place[epoch].get(place)
+    def node_at(self, node_index: int, moment: int) -> Node:
+        """A node at this time."""
+        node = self._fleet.nodes[node_index]
+        for epoch in (moment // FAULT_EPOCH_MS - 1, moment // FAULT_EPOCH_MS):
+            self._faults_of_epoch(epoch)
+            fault = self._by_node[epoch].get(node_index)
             if fault is not None and fault.from_at <= moment < fault.to_at:
-                node = _broken(node, fault)
+                node = _with_fault(node, fault)
         return node
 
-    def _near(self, moment: int) -> list[Fault]:
-        epoch = moment // EPOCH_MS
-        return self._epoch(epoch - 1) + self._epoch(epoch)
+    def _recent(self, moment: int) -> list[SimulatedFault]:
+        epoch = moment // FAULT_EPOCH_MS
+        return self._faults_of_epoch(epoch - 1) + self._faults_of_epoch(epoch)
 
-    def _epoch(self, number: int) -> list[Fault]:
+    def _faults_of_epoch(self, number: int) -> list[SimulatedFault]:
         if number not in self._epochs:
-            # the last nodes are spared, so that what needs two large ones can always run
-            places = range(len(self._machines.nodes) - FEWEST_LARGE) if self._share else ()
-            drawn = [fault for place in places if (fault := self._drawn(number, place))]
+            # the last nodes have no faults, so that a workload on two large nodes can always run
+            node_indexes = range(len(self._fleet.nodes) - MIN_LARGE_NODES) if self._probability else ()
+            drawn = [fault for node_index in node_indexes if (fault := self._draw_fault(number, node_index))]
             self._epochs[number] = drawn
-            self._of_place[number] = {fault.place: fault for fault in drawn}
+            self._by_node[number] = {fault.node_index: fault for fault in drawn}
         return self._epochs[number]
 
-    def _drawn(self, epoch: int, place: int) -> Fault | None:
-        rolled = dice(self._machines.seed, "fault", epoch, place)
-        if rolled.random() >= self._share:
+    def _draw_fault(self, epoch: int, node_index: int) -> SimulatedFault | None:
+        rolled = seeded_rng(self._fleet.seed, "fault", epoch, node_index)
+        if rolled.random() >= self._probability:
             return None
-        group = self._machines.groups[place]
-        from_at = epoch * EPOCH_MS + rolled.randrange(EPOCH_MS)
-        lasts = min(LONGEST_MS, SHORTEST_MS + int(rolled.expovariate(1 / 3.0) * HOUR_MS))
+        group = self._fleet.node_groups[node_index]
+        from_at = epoch * FAULT_EPOCH_MS + rolled.randrange(FAULT_EPOCH_MS)
+        lasts = min(MAX_FAULT_MS, MIN_FAULT_MS + int(rolled.expovariate(1 / 3.0) * HOUR_MS))
         if rolled.random() < 0.3:
-            return Fault(place, NODE, from_at, from_at + lasts, rolled.choice(NODE_FAULTS))
+            return SimulatedFault(node_index, WHOLE_NODE, from_at, from_at + lasts, rolled.choice(NODE_FAULTS))
         words = AMD_FAULTS if group.model.is_amd else NVIDIA_FAULTS
-        return Fault(place, rolled.randrange(group.gpus), from_at, from_at + lasts, rolled.choice(words))
+        return SimulatedFault(node_index, rolled.randrange(group.gpus), from_at, from_at + lasts, rolled.choice(words))
 
 
-def _broken(node: Node, fault: Fault) -> Node:
-    if fault.device == NODE:
+def _with_fault(node: Node, fault: SimulatedFault) -> Node:
+    if fault.device == WHOLE_NODE:
         return structs.replace(node, ready=False, fault=fault.message)
     devices = tuple(
         structs.replace(device, fault=fault.message) if device.index == fault.device else device

@@ -1,7 +1,7 @@
-"""What the engine was asked to do, kept in a file so that simulated pods outlive the server as real ones do.
+"""The journal of the simulated engine: the calls it received, stored so that simulated pods outlive the server.
 
-A line is written before the answer, without waiting for the disk: a crash of the server loses nothing, a crash of the
-machine may lose the last moments of the simulated world. A last line that was cut off is dropped.
+An entry is written before the call returns, without fsync: a crash of the server loses nothing, a crash of the machine
+may lose the last entries. An incomplete last line is ignored.
 """
 
 import os
@@ -11,28 +11,35 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from stoker.engines.simulated.pods import Attempt, Place
+from stoker.engines.simulated.pods.pod import PlannedPod, SimulatedAttempt
 
 COMPACT_BYTES = 32 * 1024**2
 
 
-class Applied(Struct, frozen=True, tag="apply"):
-    attempt: Attempt
-    places: tuple[Place, ...]
+class ApplyEntry(Struct, frozen=True, tag="apply"):
+    attempt: SimulatedAttempt
+    places: tuple[PlannedPod, ...]
 
 
-class Stopped(Struct, frozen=True, tag="stop"):
-    """Pods, and when each of them is asked to end."""
+class StopEntry(Struct, frozen=True, tag="stop"):
+    """Pods, and the time at which each is asked to stop."""
 
     stops: tuple[tuple[str, int], ...]
 
 
-class Forgotten(Struct, frozen=True, tag="forget"):
+class ReleaseEntry(Struct, frozen=True, tag="forget"):
     uids: tuple[str, ...]
 
 
-Entry = Applied | Stopped | Forgotten
-_decoder = msgspec.json.Decoder(Entry)
+class ReviseEntry(Struct, frozen=True, tag="revise"):
+    """Pods that a later revision still lists."""
+
+    uids: tuple[str, ...]
+    revision: int
+
+
+JournalEntry = ApplyEntry | StopEntry | ReleaseEntry | ReviseEntry
+_decoder = msgspec.json.Decoder(JournalEntry)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -42,34 +49,34 @@ class Journal:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._file = _append_to(path)
         self._size = path.stat().st_size
-        self._kept = 0
+        self._compacted_size = 0
 
     @property
-    def is_long(self) -> bool:
-        """Whether most of it is about what no longer exists."""
-        return self._size > COMPACT_BYTES + 4 * self._kept
+    def needs_compaction(self) -> bool:
+        """Whether most entries are about pods that no longer exist."""
+        return self._size > COMPACT_BYTES + 4 * self._compacted_size
 
-    def read(self) -> Iterator[Entry]:
-        """Everything that was written, oldest first."""
+    def read(self) -> Iterator[JournalEntry]:
+        """All entries, oldest first."""
         with self.path.open("rb") as file:
             for line in file:
                 try:
                     yield _decoder.decode(line)
                 except msgspec.MsgspecError:
-                    return  # cut off: nothing follows it
+                    return  # incomplete: nothing follows it
 
-    def write(self, entry: Entry) -> None:
+    def write(self, entry: JournalEntry) -> None:
         self._size += os.write(self._file, _encode(entry) + b"\n")
 
-    def compact(self, entries: Iterable[Entry]) -> None:
-        """Begin anew with only these."""
+    def compact(self, entries: Iterable[JournalEntry]) -> None:
+        """Rewrite the journal with only these entries."""
         draft = self.path.with_suffix(".new")
         with draft.open("wb") as file:
             file.writelines(_encode(entry) + b"\n" for entry in entries)
         draft.replace(self.path)
         os.close(self._file)
         self._file = _append_to(self.path)
-        self._size = self._kept = self.path.stat().st_size
+        self._size = self._compacted_size = self.path.stat().st_size
 
     def close(self) -> None:
         os.close(self._file)

@@ -1,77 +1,81 @@
-"""From an order to pods: who begins when, and who has to go first.
+"""Plans the pods of a launch spec: when each starts, and which older pods stop first.
 
-Everything about a simulated pod is known beforehand, so a replacement one by one is a plan of times that is made at
-once: each old pod is stopped when the new one of the rank before has been up for a while.
+The times of simulated pods are known in advance, so a rolling update is planned at once: each old pod is stopped when
+the new pod of the rank before has been running for a while.
 """
 
 from collections.abc import Sequence
 
-from stoker.engines.base import Order
-from stoker.engines.simulated.pods import Attempt, Place, Pod
-from stoker.engines.simulated.story import FRAMEWORK, PREFIX, Story
+from stoker.domain.workload.spec import Kind
+from stoker.engines.model import LaunchSpec
+from stoker.engines.simulated.pods.pod import PlannedPod, SimulatedAttempt, SimulatedPod
+from stoker.engines.simulated.scenario import ANNOTATION_PREFIX, FRAMEWORK_ANNOTATION, Scenario
 
-UP_SECONDS = 1.0
-COMMAND_CHARACTERS = 200
+MIN_READY_SECONDS = 1.0
+MAX_COMMAND_CHARACTERS = 200
 FRAMEWORK_LABEL = "framework"
 
 
-def attempt_of(order: Order) -> Attempt:
-    """What is kept of an order."""
-    command = order.entry_point.strip().partition("\n")[0]
-    labels = {**order.labels, **order.annotations}
-    return Attempt(
-        workload_uid=order.workload_uid,
-        slug=order.slug,
-        namespace=order.namespace,
-        kind=order.kind,
-        attempt=order.attempt,
-        revision=order.revision,
-        replicas=max(1, len(order.pods)),
-        gpu_milli=order.resources.gpu_milli,
-        cpu_milli=order.resources.cpu_milli,
-        memory_bytes=order.resources.memory_bytes,
-        restart=order.restart,
-        command=command[:COMMAND_CHARACTERS],
-        service_port=order.service.port if order.service else 0,
-        framework=labels.get(FRAMEWORK, labels.get(FRAMEWORK_LABEL, "")),
-        annotations={key: value for key, value in order.annotations.items() if key.startswith(PREFIX)},
+def build_attempt(launch_spec: LaunchSpec) -> SimulatedAttempt:
+    """What is stored of a launch spec."""
+    command = launch_spec.main.entry_point.strip().partition("\n")[0]
+    labels = {**launch_spec.labels, **launch_spec.annotations}
+    return SimulatedAttempt(
+        workload_uid=launch_spec.ref.uid,
+        slug=launch_spec.ref.slug,
+        namespace=launch_spec.ref.namespace,
+        kind=Kind(launch_spec.kind),
+        attempt=launch_spec.ref.attempt,
+        revision=launch_spec.ref.revision,
+        replicas=max(1, len(launch_spec.pods)),
+        gpu_milli=launch_spec.main.resources.gpu_milli,
+        cpu_milli=launch_spec.main.resources.cpu_milli,
+        memory_bytes=launch_spec.main.resources.memory_bytes,
+        restart=launch_spec.restart_on_exit,
+        command=command[:MAX_COMMAND_CHARACTERS],
+        service_port=launch_spec.service.port if launch_spec.service else 0,
+        framework=labels.get(FRAMEWORK_ANNOTATION, labels.get(FRAMEWORK_LABEL, "")),
+        annotations={key: value for key, value in launch_spec.annotations.items() if key.startswith(ANNOTATION_PREFIX)},
     )
 
 
-def stops_of(order: Order, there: Sequence[Pod], now: int, speed: float) -> list[tuple[str, int]]:
-    """When each living pod that the order does not want is asked to end."""
-    wanted = {pod.uid for pod in order.pods}
-    ranks = sorted({pod.rank for pod in order.pods} - {pod.place.rank for pod in there if pod.uid in wanted})
+def plan_stops(launch_spec: LaunchSpec, there: Sequence[SimulatedPod], now: int, speed: float) -> list[tuple[str, int]]:
+    """When each living pod that the launch spec does not list is asked to stop. A launch spec that was applied before
+    has no missing ranks and puts no stop forward."""
+    wanted = {pod.uid for pod in launch_spec.pods}
+    ranks = sorted({pod.rank for pod in launch_spec.pods} - {pod.plan.rank for pod in there if pod.uid in wanted})
     last = len(ranks)
     turn = {rank: place for place, rank in enumerate(ranks)}
-    each = round(_turn_seconds(order) * 1000 / speed)
+    each = round(_replacement_seconds(launch_spec) * 1000 / speed)
     stops = []
     for pod in there:
-        if pod.uid in wanted or pod.ended(now):
+        if pod.uid in wanted or pod.is_finished(now):
             continue
-        at = now + (turn.get(pod.place.rank, last) * each if order.rolling else 0)
-        if pod.stop_at is None or pod.stop_at > at:
+        at = now + (turn.get(pod.plan.rank, last) * each if launch_spec.rolling_update else 0)
+        if pod.stop_at is None or (ranks and pod.stop_at > at):
             stops.append((pod.uid, at))
     return stops
 
 
-def places_of(order: Order, told: Story, there: Sequence[Pod], now: int, speed: float) -> tuple[Place, ...]:
-    """The pods of the order that do not exist yet. Each begins when those in its place have ended."""
+def plan_pods(
+    launch_spec: LaunchSpec, told: Scenario, there: Sequence[SimulatedPod], now: int, speed: float
+) -> tuple[PlannedPod, ...]:
+    """The pods of the launch spec that do not exist yet. Each starts when the pods it replaces have ended."""
     known = {pod.uid for pod in there}
     delay = round(told.start_seconds * 1000 / speed)
     places = []
-    for pod in order.pods:
+    for pod in launch_spec.pods:
         if pod.uid in known:
             continue
-        before = [old for old in there if old.place.rank == pod.rank or not order.rolling]
-        free_at = max((end.at for old in before if (end := old.end()) is not None), default=now)
+        before = [old for old in there if old.plan.rank == pod.rank or not launch_spec.rolling_update]
+        free_at = max((end.at for old in before if (end := old.termination()) is not None), default=now)
         places.append(
-            Place(
+            PlannedPod(
                 uid=pod.uid,
                 name=pod.name,
                 rank=pod.rank,
                 node=pod.node,
-                devices=pod.devices,
+                devices=tuple(device.index for device in pod.devices if device.index is not None),
                 port=pod.port,
                 created_at=now,
                 begins_at=max(now, free_at) + delay,
@@ -80,6 +84,6 @@ def places_of(order: Order, told: Story, there: Sequence[Pod], now: int, speed: 
     return tuple(places)
 
 
-def _turn_seconds(order: Order) -> float:
-    """How long one old pod takes to go and the new one to be up, at most."""
-    return min(order.grace_seconds, 2.0) + UP_SECONDS + 4.0
+def _replacement_seconds(launch_spec: LaunchSpec) -> float:
+    """The longest time for an old pod to stop and the new one to start."""
+    return min(launch_spec.grace_seconds, 2.0) + MIN_READY_SECONDS + 4.0

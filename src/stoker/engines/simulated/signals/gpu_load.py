@@ -1,8 +1,7 @@
-"""How hard a pod works its GPUs at any moment of its life.
+"""The GPU load of pods over time.
 
-All work has one form: it warms up, then goes in cycles of work and rest, some of it by the hour of the day, and some of
-it falls idle in the end without anybody noticing. What differs are the figures. One form for all keeps the
-reading of a hundred thousand GPUs a handful of array operations.
+All loads have one form: warm-up, then cycles of work and rest; some follow the time of day, and some end in unnoticed
+idleness. Only the parameters differ, so sampling a hundred thousand GPUs takes a handful of array operations.
 """
 
 import math
@@ -12,18 +11,18 @@ import numpy as np
 from msgspec import Struct, structs
 from numpy.typing import NDArray
 
-from stoker.engines.simulated.dice import dice
-from stoker.engines.simulated.story import Doing, Story
+from stoker.engines.simulated.scenario import LoadProfile, Scenario
+from stoker.engines.simulated.seeded_random import seeded_rng
 
 DAY_SECONDS = 86_400.0
-BUSIEST_HOUR = 15.0
+PEAK_HOUR = 15.0
 NEVER = 1e12
 Floats = NDArray[np.float64]
 
 
-class Load(Struct, frozen=True, kw_only=True):
-    """`level` at work and `floor` at rest are fractions of one; `duty` is the part of each `period` (seconds) that is
-    work. `curve` is how much of it goes with the hour of the day. `intensity` is the power it draws at full use."""
+class LoadParameters(Struct, frozen=True, kw_only=True):
+    """`level` at work and `floor` at rest are fractions of one; `duty` is the share of each `period` (seconds) that is
+    work. `curve` is the share that follows the time of day. `intensity` is the power drawn at full use."""
 
     warm: float = 0.0
     level: float = 0.0
@@ -39,15 +38,15 @@ class Load(Struct, frozen=True, kw_only=True):
     cpu: float = 0.0
 
 
-def load_of(story: Story) -> Load:
-    """What a story means for the GPUs."""
-    rolled = dice(story.work, "load")
+def load_parameters(story: Scenario) -> LoadParameters:
+    """The GPU load of a scenario."""
+    rolled = seeded_rng(story.program_seed, "load")
     between = rolled.uniform
     phase = between(0.0, 3600.0)
-    match story.doing:
-        case Doing.PRETRAINING:  # rests while it saves checkpoints
+    match story.profile:
+        case LoadProfile.PRETRAINING:  # rests while it saves checkpoints
             every = between(1200, 3000)
-            return Load(
+            return LoadParameters(
                 warm=between(60, 180),
                 level=between(0.86, 0.99),
                 floor=0.04,
@@ -59,8 +58,8 @@ def load_of(story: Story) -> Load:
                 network=between(0.25, 0.6),
                 cpu=between(0.2, 0.45),
             )
-        case Doing.FINETUNING:  # waits for data now and then, and evaluates
-            return Load(
+        case LoadProfile.FINETUNING:  # waits for data now and then, and evaluates
+            return LoadParameters(
                 warm=between(20, 90),
                 level=between(0.62, 0.94),
                 floor=0.12,
@@ -73,8 +72,8 @@ def load_of(story: Story) -> Load:
                 network=between(0.05, 0.2),
                 cpu=between(0.3, 0.6),
             )
-        case Doing.BATCH:
-            return Load(
+        case LoadProfile.BATCH:
+            return LoadParameters(
                 warm=between(5, 40),
                 level=between(0.35, 0.85),
                 floor=0.05,
@@ -86,8 +85,8 @@ def load_of(story: Story) -> Load:
                 network=0.03,
                 cpu=between(0.5, 0.95),
             )
-        case Doing.INFERENCE:  # memory is taken at once, work comes with the users
-            return Load(
+        case LoadProfile.INFERENCE:  # memory is allocated at once, load comes with the users
+            return LoadParameters(
                 warm=between(40, 120),
                 level=between(0.55, 0.92),
                 floor=0.02,
@@ -100,8 +99,8 @@ def load_of(story: Story) -> Load:
                 network=0.02,
                 cpu=between(0.15, 0.35),
             )
-        case Doing.NOTEBOOK:  # mostly somebody thinks
-            return Load(
+        case LoadProfile.NOTEBOOK:  # mostly idle while the user thinks
+            return LoadParameters(
                 warm=10.0,
                 level=between(0.3, 0.9),
                 period=between(1800, 7200),
@@ -112,38 +111,40 @@ def load_of(story: Story) -> Load:
                 intensity=between(0.4, 0.8),
                 cpu=between(0.02, 0.2),
             )
-        case Doing.IDLE:
-            return Load(memory=between(0.0, 0.1), cpu=0.01)
+        case LoadProfile.IDLE:
+            return LoadParameters(memory=between(0.0, 0.1), cpu=0.01)
 
 
-class Loads:
-    """The figures of many pods side by side, one place for each."""
+class LoadMatrix:
+    """The parameters of many pods as arrays."""
 
-    def __init__(self, loads: Sequence[Load]) -> None:
-        table = np.array([structs.astuple(load) for load in loads], np.float64).reshape(-1, len(Load.__struct_fields__))
+    def __init__(self, loads: Sequence[LoadParameters]) -> None:
+        table = np.array([structs.astuple(load) for load in loads], np.float64).reshape(
+            -1, len(LoadParameters.__struct_fields__)
+        )
         self._table = np.ascontiguousarray(table.T)
 
     def column(self, name: str) -> Floats:
-        return self._table[Load.__struct_fields__.index(name)]
+        return self._table[LoadParameters.__struct_fields__.index(name)]
 
-    def use(self, elapsed: Floats, seconds: Floats) -> tuple[Floats, Floats]:
-        """How much of a GPU each takes, and how much on average over its present cycle. `elapsed` has a row for each
-        moment and a place for each pod; `seconds` is the time of day of each moment."""
+    def utilization(self, elapsed: Floats, seconds: Floats) -> tuple[Floats, Floats]:
+        """The utilization of each pod, and its mean over the current cycle. `elapsed` has a row for each time and a
+        column for each pod; `seconds` is the time of day of each row."""
         begun = (elapsed > self.column("warm")) & (elapsed < self.column("idle_after"))
         period, duty = self.column("period"), self.column("duty")
         works = np.mod(elapsed + self.column("phase"), period) < duty * period
-        daily = 1.0 - self.column("curve") * _rest_of_day(seconds)[:, np.newaxis]
+        daily = 1.0 - self.column("curve") * _off_peak_fraction(seconds)[:, np.newaxis]
         level, floor = self.column("level"), self.column("floor")
         present = np.where(begun, np.where(works, level, floor) * daily, 0.0)
         usual = np.where(begun, (floor + (level - floor) * duty) * daily, 0.0)
         return present, usual
 
-    def held(self, elapsed: Floats) -> Floats:
-        """The part of a GPU's memory that each has taken; it fills up while it warms up."""
+    def memory_fraction(self, elapsed: Floats) -> Floats:
+        """The share of GPU memory that each pod uses; it grows during the warm-up."""
         return self.column("memory") * np.clip(elapsed / np.maximum(self.column("warm"), 1.0), 0.02, 1.0)
 
 
-def _rest_of_day(seconds: Floats) -> Floats:
+def _off_peak_fraction(seconds: Floats) -> Floats:
     """0 at the busiest hour, 1 twelve hours later."""
-    turn = (seconds / 3600.0 - BUSIEST_HOUR) * (2 * math.pi / 24)
+    turn = (seconds / 3600.0 - PEAK_HOUR) * (2 * math.pi / 24)
     return 0.5 - 0.5 * np.cos(turn)

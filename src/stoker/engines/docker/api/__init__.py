@@ -1,0 +1,1 @@
+"""The Docker Engine API: transport, typed calls and answers."""

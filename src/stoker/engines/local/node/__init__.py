@@ -1,0 +1,1 @@
+"""This machine as a node: its GPUs, and the processes that belong to its pods."""

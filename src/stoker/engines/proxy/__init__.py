@@ -1,0 +1,1 @@
+"""TCP and UDP proxies in front of the replicas of a service, and ports on this machine."""

@@ -1,0 +1,1 @@
+"""The simulated nodes, GPU models and fault schedule."""

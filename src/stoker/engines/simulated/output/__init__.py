@@ -1,0 +1,1 @@
+"""What simulated pods print: logs, training metrics and the exec shell."""

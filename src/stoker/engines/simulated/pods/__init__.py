@@ -1,0 +1,1 @@
+"""Simulated pods: their state by time, rollout plans, registry and journal."""

@@ -1,0 +1,1 @@
+"""What simulated GPUs and inference servers report: load, sensors, request metrics."""
