@@ -1,4 +1,4 @@
-"""What the hardware does: where readings come from, how samples are kept and read back, and what training logs say.
+"""GPU telemetry: collectors, stored samples, range queries, live views, and metrics parsed from training logs.
 
-Nothing here decides anything about workloads, and nothing here may hold anybody up.
+Telemetry makes no decision about workloads, and a collector that hangs blocks nothing else.
 """

@@ -1,123 +1,167 @@
-"""AMD GPUs as the kernel shows them, in the order in which KFD and so ROCm count them. What sysfs does not say is
-asked of amdsmi where it is installed."""
+"""Collects AMD GPUs from sysfs, numbered in the order of KFD, which is that of ROCm.
 
+Values that sysfs does not have come from amdsmi, if it is installed.
+"""
+
+import contextlib
 import math
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from stoker.domain.clock import Clock
-from stoker.domain.readings import Readings
-from stoker.telemetry.amdsmi import Amdsmi, load
-from stoker.telemetry.aside import Aside
-from stoker.telemetry.machine import GpuNow, of_one_machine
+from stoker.domain.cluster.gpu_identity import uuid_of_amd
+from stoker.domain.cluster.quantity import humanize_count
+from stoker.domain.cluster.samples import GpuSamples
+from stoker.telemetry.collectors.amd_smi import AmdSmi, load_amd_smi
+from stoker.telemetry.collectors.base import GpuSample, build_node_samples
+from stoker.telemetry.collectors.blocking import BlockingCollector
 
-NAME = "amd"
-_HOTTEST = "junction"
-_MILLION = 1_000_000
+COLLECTOR_NAME = "amd"
+_HOTSPOT_LABEL = "junction"
+_MICROWATTS_PER_WATT = 1_000_000
 
 
-def amd(node: str, clock: Clock, root: Path = Path("/")) -> Aside | None:
-    """The source of this machine; None where KFD shows no GPU."""
-    cards = list(kfd_cards(root))
+def build_amd_collector(
+    node: str, clock: Clock, root: Path = Path("/"), ecc_threshold: int = 1
+) -> BlockingCollector | None:
+    """The collector of this machine; None if KFD has no GPU. A GPU with `ecc_threshold` or more uncorrectable errors is
+    faulty."""
+    cards = find_kfd_cards(root)
     if not cards:
         return None
-    driver = Amd(node, clock, cards)
-    return Aside(NAME, driver.read, driver.close)
+    driver = AmdSysfs(node, clock, cards, ecc_threshold)
+    return BlockingCollector(COLLECTOR_NAME, driver.read, driver.close)
 
 
-def kfd_cards(root: Path) -> Iterator[Path]:
-    """The folder of each GPU that can compute, by its number."""
+class KfdCard(Struct, frozen=True):
+    """A compute GPU: its sysfs folder and its UUID, which is empty if it has none or shares it."""
+
+    folder: Path
+    uuid: str = ""
+
+
+def find_kfd_cards(root: Path) -> list[KfdCard]:
+    """Every compute GPU in the order of KFD. Partitions of one GPU may share its unique id."""
+    cards = list(_read_kfd_cards(root))
+    count = Counter(card.uuid for card in cards)
+    return [card if count[card.uuid] == 1 else KfdCard(card.folder) for card in cards]
+
+
+def _read_kfd_cards(root: Path) -> Iterator[KfdCard]:
     for node in sorted(root.glob("sys/class/kfd/kfd/topology/nodes/*"), key=lambda path: int(path.name)):
-        facts = dict(line.split(" ", 1) for line in _text(node / "properties").splitlines() if " " in line)
-        if _number(facts.get("simd_count", "")) > 0:
-            yield root / f"sys/class/drm/renderD{facts.get('drm_render_minor', '')}/device"
+        facts = dict(line.split(" ", 1) for line in _read_text(node / "properties").splitlines() if " " in line)
+        if _parse_number(facts.get("simd_count", "")) > 0:
+            folder = root / f"sys/class/drm/renderD{facts.get('drm_render_minor', '')}/device"
+            yield KfdCard(folder, _read_uuid(facts.get("unique_id", ""), folder))
 
 
-class Amd:
-    def __init__(self, node: str, clock: Clock, cards: list[Path]) -> None:
+def _read_uuid(unique_id: str, folder: Path) -> str:
+    """The unique id is decimal in the topology of KFD and hexadecimal in the folder of the card."""
+    if unique_id.isdigit() and int(unique_id):
+        return uuid_of_amd(int(unique_id))
+    with contextlib.suppress(ValueError):
+        return uuid_of_amd(int(_read_text(folder / "unique_id"), 16))
+    return ""
+
+
+class AmdSysfs:
+    def __init__(self, node: str, clock: Clock, cards: list[KfdCard], ecc_threshold: int = 1) -> None:
+        self._ecc_threshold = ecc_threshold
         self._node = node
         self._clock = clock
         self._cards = cards
-        self._amdsmi: Amdsmi | None = None
-        self._looked = False
+        self._amd_smi: AmdSmi | None = None
+        self._amd_smi_loaded = False
 
-    def read(self) -> Readings:
-        if not self._looked:
-            self._looked = True
-            self._amdsmi = load()
+    def read(self) -> GpuSamples:
+        if not self._amd_smi_loaded:
+            self._amd_smi_loaded = True
+            self._amd_smi = load_amd_smi()
         at = self._clock.now()
-        return of_one_machine(at, self._node, [self._gpu(index, card) for index, card in enumerate(self._cards)])
+        return build_node_samples(
+            at, self._node, [self._read_gpu(index, card) for index, card in enumerate(self._cards)]
+        )
 
     def close(self) -> None:
-        if self._amdsmi is not None:
-            self._amdsmi.close()
+        if self._amd_smi is not None:
+            self._amd_smi.close()
 
-    def _gpu(self, index: int, card: Path) -> GpuNow:
+    def _read_gpu(self, index: int, kfd_card: KfdCard) -> GpuSample:
+        card = kfd_card.folder
         if not card.exists():
-            return GpuNow(index, faults=("Its driver no longer shows it.",))
-        shown = GpuNow(
+            return GpuSample(index, faults=("Its driver no longer shows it.",), uuid=kfd_card.uuid)
+        sample = GpuSample(
             index,
-            _number(_text(card / "gpu_busy_percent")) / 100,
-            _number(_text(card / "mem_info_vram_used")),
-            _known(_number(_text(card / "mem_info_vram_total"))),
-            _first(card, "power1_average", "power1_input") / _MILLION,
-            _temperature(card) / 1000,
-            tuple(_faults(card)),
+            _parse_number(_read_text(card / "gpu_busy_percent")) / 100,
+            _parse_number(_read_text(card / "mem_info_vram_used")),
+            _nan_to_zero(_parse_number(_read_text(card / "mem_info_vram_total"))),
+            _first_sensor(card, "power1_average", "power1_input") / _MICROWATTS_PER_WATT,
+            _read_temperature(card) / 1000,
+            tuple(_ecc_faults(card, self._ecc_threshold)),
+            kfd_card.uuid,
         )
-        return shown if self._amdsmi is None else _filled(shown, self._amdsmi.gpu(card.resolve().name))
+        if self._amd_smi is None:
+            return sample
+        return _fill_gaps(sample, self._amd_smi.read_gpu(card.resolve().name, self._ecc_threshold))
 
 
-def _filled(shown: GpuNow, other: GpuNow | None) -> GpuNow:
-    """What the kernel shows, with the gaps filled in."""
+def _fill_gaps(sample: GpuSample, other: GpuSample | None) -> GpuSample:
+    """The sample of sysfs, with missing values from amdsmi."""
     if other is None:
-        return shown
+        return sample
     gaps = {
         name: getattr(other, name)
         for name in ("utilization", "memory_used", "power", "temperature")
-        if math.isnan(getattr(shown, name))
+        if math.isnan(getattr(sample, name))
     }
-    total = shown.memory_total or other.memory_total
-    return structs.replace(shown, **gaps, memory_total=total, faults=shown.faults or other.faults)
+    total = sample.memory_total or other.memory_total
+    return structs.replace(sample, **gaps, memory_total=total, faults=sample.faults or other.faults)
 
 
-def _temperature(card: Path) -> float:
-    """The hottest place is what throttles a GPU; an old driver shows only its edge."""
+def _read_temperature(card: Path) -> float:
+    """The junction temperature, which throttles the GPU; old drivers have only that of the edge."""
     for label in sorted(card.glob("hwmon/hwmon*/temp*_label")):
-        if _text(label).strip() == _HOTTEST:
-            return _number(_text(label.with_name(label.name.replace("_label", "_input"))))
-    return _first(card, "temp2_input", "temp1_input")
+        if _read_text(label).strip() == _HOTSPOT_LABEL:
+            return _parse_number(_read_text(label.with_name(label.name.replace("_label", "_input"))))
+    return _first_sensor(card, "temp2_input", "temp1_input")
 
 
-def _faults(card: Path) -> Iterator[str]:
+def _ecc_faults(card: Path, threshold: int) -> Iterator[str]:
+    """One fault for each block with uncorrectable errors, if all blocks together reach the threshold."""
+    counts: dict[str, int] = {}
     for file in sorted(card.glob("ras/*_err_count")):
-        for line in _text(file).splitlines():
+        for line in _read_text(file).splitlines():
             kind, _, count = line.partition(":")
-            if kind.strip() == "ue" and _number(count) > 0:
-                yield f"Its {file.name.removesuffix('_err_count')} had {int(count)} uncorrectable errors."
+            if kind.strip() == "ue" and _parse_number(count) > 0:
+                counts[file.name.removesuffix("_err_count")] = int(count)
+    if sum(counts.values()) >= threshold:
+        for block, errors in counts.items():
+            yield f"Its {block} had {humanize_count(errors, 'uncorrectable error')}."
 
 
-def _first(card: Path, *names: str) -> float:
-    """The first of these sensors that there is."""
+def _first_sensor(card: Path, *names: str) -> float:
+    """The value of the first of these sensors that exists."""
     for name in names:
         for file in sorted(card.glob(f"hwmon/hwmon*/{name}")):
-            if not math.isnan(value := _number(_text(file))):
+            if not math.isnan(value := _parse_number(_read_text(file))):
                 return value
     return math.nan
 
 
-def _known(value: float) -> float:
+def _nan_to_zero(value: float) -> float:
     return 0.0 if math.isnan(value) else value
 
 
-def _number(text: str) -> float:
+def _parse_number(text: str) -> float:
     word = text.strip()
     return float(word) if word.isdigit() else math.nan
 
 
-def _text(file: Path) -> str:
-    """Many files of sysfs can be opened and not read, as while a GPU is being reset."""
+def _read_text(file: Path) -> str:
+    """The text of a file; empty if it cannot be read, which happens in sysfs while a GPU is reset."""
     try:
         return file.read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -1,4 +1,4 @@
-"""Readings of the GPUs of one machine, one struct each; what a GPU does not say is NaN."""
+"""Samples of the GPUs of one machine, one struct each; a missing value is NaN."""
 
 import math
 from collections.abc import Sequence
@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 
-from stoker.domain.readings import GpuFault, Readings
+from stoker.domain.cluster.samples import GpuFault, GpuSamples, encode_uuids
 
 
-class GpuNow(Struct, frozen=True):
+class GpuSample(Struct, frozen=True):
     device: int
     utilization: float = math.nan
     memory_used: float = math.nan
@@ -17,10 +17,12 @@ class GpuNow(Struct, frozen=True):
     power: float = math.nan
     temperature: float = math.nan
     faults: tuple[str, ...] = ()
+    uuid: str = ""
 
 
-def of_one_machine(at: int, node: str, gpus: Sequence[GpuNow]) -> Readings:
-    return Readings(
+def build_node_samples(at: int, node: str, gpus: Sequence[GpuSample]) -> GpuSamples:
+    """The samples of one node."""
+    return GpuSamples(
         at=at,
         nodes=(node,),
         node=np.zeros(len(gpus), np.int32),
@@ -30,5 +32,6 @@ def of_one_machine(at: int, node: str, gpus: Sequence[GpuNow]) -> Readings:
         memory_total=np.array([gpu.memory_total for gpu in gpus], np.float64),
         power=np.array([gpu.power for gpu in gpus], np.float32),
         temperature=np.array([gpu.temperature for gpu in gpus], np.float32),
-        faults=tuple(GpuFault(node, gpu.device, message) for gpu in gpus for message in gpu.faults),
+        faults=tuple(GpuFault(node, gpu.device, message, gpu.uuid) for gpu in gpus for message in gpu.faults),
+        uuid=encode_uuids(gpu.uuid for gpu in gpus) if any(gpu.uuid for gpu in gpus) else None,
     )

@@ -1,51 +1,56 @@
-"""Several sources of the same machines as one. The first has the last word: when it fails all do, so that old
-readings stay and are shown as old. Those beside it are left out while they fail."""
+"""Combines two collectors of the same machines.
+
+If the primary fails, the whole collection fails, so that its last samples stay and are shown as stale. If the secondary
+fails, its part is left out.
+"""
 
 import asyncio
 import logging
 
 from msgspec import structs
 
+from stoker.domain.cluster.samples import Collector, GpuSamples
 from stoker.domain.errors import StokerError
-from stoker.domain.readings import Readings, Source
 
 log = logging.getLogger(__name__)
 
 
-class Joined:
-    def __init__(self, first: Source, beside: Source) -> None:
-        self._first = first
-        self._beside = beside
-        self._complaint = ""
+class CompositeCollector:
+    def __init__(self, primary: Collector, secondary: Collector) -> None:
+        self._primary = primary
+        self._secondary = secondary
+        self._last_warning = ""
 
     @property
     def name(self) -> str:
-        return self._first.name
+        return self._primary.name
 
-    async def readings(self) -> Readings:
-        first, beside = await asyncio.gather(self._first.readings(), self._beside.readings(), return_exceptions=True)
-        if isinstance(first, BaseException):
-            raise first
-        if isinstance(beside, BaseException):
-            self._complain(beside)
-            return first
-        self._complaint = ""
+    async def collect(self) -> GpuSamples:
+        primary, secondary = await asyncio.gather(
+            self._primary.collect(), self._secondary.collect(), return_exceptions=True
+        )
+        if isinstance(primary, BaseException):
+            raise primary
+        if isinstance(secondary, BaseException):
+            self._warn_once(secondary)
+            return primary
+        self._last_warning = ""
         return structs.replace(
-            first,
-            faults=first.faults + beside.faults,
-            rdma=first.rdma + beside.rdma,
-            volumes=first.volumes + beside.volumes,
-            pods=first.pods + beside.pods,
+            primary,
+            faults=primary.faults + secondary.faults,
+            rdma=primary.rdma + secondary.rdma,
+            volumes=primary.volumes + secondary.volumes,
+            pods=primary.pods + secondary.pods,
         )
 
     async def close(self) -> None:
-        await asyncio.gather(self._first.close(), self._beside.close())
+        await asyncio.gather(self._primary.close(), self._secondary.close())
 
-    def _complain(self, error: BaseException) -> None:
-        """Once for each different trouble."""
+    def _warn_once(self, error: BaseException) -> None:
+        """Log a failure when its message differs from that of the last one."""
         if not isinstance(error, Exception):
             raise error
         message = error.message if isinstance(error, StokerError) else repr(error)
-        if message != self._complaint:
-            self._complaint = message
-            log.warning("The source %s is left out: %s", self._beside.name, message)
+        if message != self._last_warning:
+            self._last_warning = message
+            log.warning("The source %s is left out: %s", self._secondary.name, message)

@@ -1,4 +1,4 @@
-"""This machine beside its GPUs: its RDMA ports, the file system of the data dir, and what its pods take."""
+"""Collects what a machine has beside GPUs: RDMA ports, the file system of the data directory, and the usage of pods."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -7,31 +7,31 @@ from pathlib import Path
 from msgspec import structs
 
 from stoker.domain.clock import Clock
-from stoker.domain.readings import Readings, Volume, no_gpus
-from stoker.telemetry.aside import Aside
-from stoker.telemetry.processes import Meter
-from stoker.telemetry.rdma import Ports
+from stoker.domain.cluster.samples import GpuSamples, VolumeUsage, empty_samples
+from stoker.telemetry.collectors.blocking import BlockingCollector
+from stoker.telemetry.collectors.infiniband import InfinibandPorts
+from stoker.telemetry.collectors.proc import ProcessTreeMeter
 
-NAME = "host"
+COLLECTOR_NAME = "host"
 
 
-def host(
+def build_host_collector(
     node: str, clock: Clock, data_dir: Path, pod_roots: Callable[[], Mapping[str, int]], root: Path = Path("/")
-) -> Aside:
-    """`pod_roots` gives the process above each running pod, and is called from a thread."""
-    ports, meter = Ports(node, root), Meter()
+) -> BlockingCollector:
+    """`pod_roots` returns the root process of each running pod; it is called from a thread."""
+    ports, meter = InfinibandPorts(node, root), ProcessTreeMeter()
 
-    def read() -> Readings:
-        beside = no_gpus(clock.now(), (node,), meter.read(pod_roots()))
-        return structs.replace(beside, rdma=ports.read(), volumes=(volume(data_dir),))
+    def read() -> GpuSamples:
+        samples = empty_samples(clock.now(), (node,), meter.read(pod_roots()))
+        return structs.replace(samples, rdma=ports.read(), volumes=(read_volume(data_dir),))
 
-    return Aside(NAME, read)
+    return BlockingCollector(COLLECTOR_NAME, read)
 
 
-def volume(folder: Path) -> Volume:
-    """The file system that holds a folder, by the place where it is mounted."""
-    found = os.statvfs(folder)
-    top = folder.resolve()
-    while not top.is_mount():
-        top = top.parent
-    return Volume(str(top), found.f_blocks * found.f_frsize, (found.f_blocks - found.f_bfree) * found.f_frsize)
+def read_volume(folder: Path) -> VolumeUsage:
+    """The usage of the file system that holds a folder; its name is the mount point."""
+    stats = os.statvfs(folder)
+    mount = folder.resolve()
+    while not mount.is_mount():
+        mount = mount.parent
+    return VolumeUsage(str(mount), stats.f_blocks * stats.f_frsize, (stats.f_blocks - stats.f_bfree) * stats.f_frsize)

@@ -1,4 +1,4 @@
-"""The RDMA ports of this machine, and what goes through them from one look to the next."""
+"""The RDMA ports of the machine and their traffic between two reads."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -6,38 +6,39 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from stoker.domain.readings import Rdma
+from stoker.domain.cluster.samples import RdmaSample
 
 _WORD_BYTES = 4
-"""Ports count words, not bytes."""
+"""The counters of a port are in words of 4 bytes."""
 
 
-class Port(Struct, frozen=True):
+class InfinibandPort(Struct, frozen=True):
     active: bool
     bits_per_second: int
     received_bytes: int
     sent_bytes: int
 
 
-class Ports:
+class InfinibandPorts:
     def __init__(self, node: str, root: Path = Path("/"), now: Callable[[], float] = time.monotonic) -> None:
         self._node = node
         self._root = root
         self._now = now
-        self._before: tuple[float, dict[str, Port]] = (now(), {})
+        self._last_read: tuple[float, dict[str, InfinibandPort]] = (now(), {})
 
-    def read(self) -> tuple[Rdma, ...]:
-        """One row, or none where there are no ports. A port that is new, or counts from 0 again, adds no rate."""
-        now, ports = self._now(), dict(ports_of(self._root))
-        since, before = self._before
-        self._before = (now, ports)
+    def read(self) -> tuple[RdmaSample, ...]:
+        """One sample for the machine, or none if it has no ports. A new port, or one whose counters were reset, adds no
+        traffic."""
+        now, ports = self._now(), dict(read_ports(self._root))
+        since, before = self._last_read
+        self._last_read = (now, ports)
         if not ports:
             return ()
         pairs = [(port, before[name]) for name, port in ports.items() if name in before]
         seconds = max(now - since, 0.001)
         active = [port for port in ports.values() if port.active]
         return (
-            Rdma(
+            RdmaSample(
                 self._node,
                 len(ports),
                 len(active),
@@ -48,20 +49,20 @@ class Ports:
         )
 
 
-def ports_of(root: Path) -> Iterator[tuple[str, Port]]:
+def read_ports(root: Path) -> Iterator[tuple[str, InfinibandPort]]:
     for folder in sorted(root.glob("sys/class/infiniband/*/ports/*")):
         yield (
             f"{folder.parent.parent.name}/{folder.name}",
-            Port(
-                "ACTIVE" in _text(folder / "state"),
-                _bits_per_second(_text(folder / "rate")),
-                _count(folder / "counters/port_rcv_data") * _WORD_BYTES,
-                _count(folder / "counters/port_xmit_data") * _WORD_BYTES,
+            InfinibandPort(
+                "ACTIVE" in _read_text(folder / "state"),
+                _parse_rate(_read_text(folder / "rate")),
+                _read_counter(folder / "counters/port_rcv_data") * _WORD_BYTES,
+                _read_counter(folder / "counters/port_xmit_data") * _WORD_BYTES,
             ),
         )
 
 
-def _bits_per_second(rate: str) -> int:
+def _parse_rate(rate: str) -> int:
     """`400 Gb/sec (4X NDR)`"""
     number, _, unit = rate.partition(" ")
     try:
@@ -70,12 +71,12 @@ def _bits_per_second(rate: str) -> int:
         return 0
 
 
-def _count(file: Path) -> int:
-    text = _text(file)
+def _read_counter(file: Path) -> int:
+    text = _read_text(file)
     return int(text) if text.isdigit() else 0
 
 
-def _text(file: Path) -> str:
+def _read_text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:

@@ -1,123 +1,174 @@
-"""Since when each GPU has been idle in the hands of each workload that holds it, or a part of it.
+"""Since when each allocation has been idle.
 
-A GPU is idle when a running workload holds it and its utilisation is not above the threshold; one without a reading
-says nothing. One that changes hands begins anew, and so do all when nobody has read any for a while.
+An allocation is idle while its workload runs and the samples of its GPU are not above the threshold. Idle time starts
+at the first idle sample of the allocation. A missing sample changes nothing; all idle times reset when no sample at all
+arrived for `MAX_SAMPLE_GAP_MS`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import chain, count
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from stoker.domain.live import GpuColumns
-from stoker.domain.readings import Metric
-from stoker.telemetry.layout import Layout
-from stoker.telemetry.picture import RUNNING, Scene
-from stoker.telemetry.roster import Roster
+from stoker.domain.cluster.gpu_identity import GpuId
+from stoker.domain.cluster.live_view import GpuColumns
+from stoker.domain.cluster.sample_age import MAX_SAMPLE_GAP_MS
+from stoker.domain.workload.idle_samples import idle_mask
+from stoker.telemetry.idle.samples import AllocationSamples
+from stoker.telemetry.tsdb.device_index import DeviceIndex
 
-UNSEEN_MS = 600_000
-"""For so long nobody may have looked before nothing is said of that time."""
-HOLDERS = 1 << 32
-"""A claim is known by the place of its GPU and, below this, the number of its holder."""
+WORKLOAD_KEY_RANGE = 1 << 32
+"""The key of an allocation is the row of its GPU times this, plus the number of its workload."""
 
 
 class IdleGpu(Struct, frozen=True, gc=False):
+    """An idle allocation of a GPU, with the slug of its workload."""
+
     node: str
     device: int
-    holder: str
+    workload: str
     since: int
+    uuid: str = ""
+
+    @property
+    def gpu(self) -> GpuId:
+        return GpuId(self.node, self.device, self.uuid)
 
 
-class Idleness:
-    """What is known of claims, in the order of their keys; `since` of 0 is not idle. `numbers` are of holders."""
+class IdleAllocations(Struct, frozen=True, eq=False):
+    """Since when each allocation of `samples` has been idle; 0 if it is not. Allocations without a current sample keep
+    the time that was known before."""
 
-    def __init__(self, idle_up_to: float) -> None:
-        self._idle_up_to = idle_up_to
-        self._roster: Roster | None = None
+    samples: AllocationSamples
+    since: NDArray[np.int64]
+    threshold_percent: float
+
+    @property
+    def measured_since(self) -> NDArray[np.int64]:
+        """The same, but 0 for allocations without a current sample."""
+        return np.where(np.isnan(self.samples.utilization), 0, self.since)
+
+    def since_by_workload(self) -> dict[str, int]:
+        """Since when all GPUs of a workload have been idle, by uid: since the last of its allocations has been. A
+        workload without any current sample, or with one above the threshold, is not idle."""
+        samples = self.samples
+        since = np.zeros(len(samples.workloads), np.int64)
+        np.maximum.at(since, samples.workload, self.since)
+        missing = np.isnan(samples.utilization)
+        since[np.bincount(samples.workload[~missing], minlength=len(since)) == 0] = 0
+        since[samples.workload[~missing & ~idle_mask(samples.utilization, self.threshold_percent)]] = 0
+        return {samples.workloads[row].uid: int(since[row]) for row in np.flatnonzero(since).tolist()}
+
+    def milli_by_workload(self, idle_before: int) -> dict[str, int]:
+        """Milli-GPUs by workload uid that have been idle since before a moment; each allocation counts by itself."""
+        samples, since = self.samples, self.measured_since
+        long_idle = (since > 0) & (since < idle_before)
+        milli = np.bincount(samples.workload[long_idle], samples.milli[long_idle], len(samples.workloads))
+        return {samples.workloads[row].uid: int(milli[row]) for row in np.flatnonzero(milli).tolist()}
+
+
+class IdleTracker:
+    """Keeps the keys of the allocations, sorted, and since when each has been idle, 0 if it is not."""
+
+    def __init__(self, idle_percent: float) -> None:
+        self._idle_percent = idle_percent
+        self._device_index: DeviceIndex | None = None
         self._keys: NDArray[np.int64] = np.zeros(0, np.int64)
         self._since: NDArray[np.int64] = np.zeros(0, np.int64)
         self._restored: list[IdleGpu] = []
-        self._numbers: dict[str, int] = {}
-        self._next = count()
-        self._seen_at = 0
+        self._workload_numbers: dict[str, int] = {}
+        self._counter = count()
+        self._sampled_at = 0
 
     def restore(self, gpus: Sequence[IdleGpu], at: int) -> None:
-        """Go on from what was known at some time."""
-        self._restored, self._seen_at = list(gpus), at
+        """Continue from what was known at a moment."""
+        self._restored, self._sampled_at = list(gpus), at
 
-    def look(self, scene: Scene) -> NDArray[np.int64]:
-        """Since when the GPU of each claim has been idle, now that this is seen; as far as it was, of those without a
-        reading."""
-        if scene.layout.roster is not self._roster:
-            self._move(scene.layout)
-        used = scene.gauges.values[Metric.UTILIZATION]
-        if scene.at - self._seen_at > UNSEEN_MS:
+    def update(self, samples: AllocationSamples) -> IdleAllocations:
+        if samples.device_index is not self._device_index:
+            self._remap(samples.device_index)
+        if samples.at - self._sampled_at > MAX_SAMPLE_GAP_MS:
             self._since = np.zeros_like(self._since)
-        if not np.isnan(used).all():
-            self._seen_at = scene.at
-        claims = scene.claims
-        numbers = self._numbered([holder.slug for holder in claims.holders])
-        running = np.array([holder.phase in RUNNING for holder in claims.holders], np.bool_)[claims.holder]
-        keys = claims.gpu * HOLDERS + numbers[claims.holder]
-        before = self._before(keys)
-        idle = running & (used[claims.gpu] <= self._idle_up_to)
-        still = (idle | np.isnan(used[claims.gpu])) & (before > 0)
-        since = np.where(still, before, np.where(idle, scene.at, 0))
-        self._keep(keys, since)
-        return since
+        if samples.has_samples:
+            self._sampled_at = samples.at
+        numbers = self._number_workloads([workload.slug for workload in samples.workloads])
+        keys = samples.gpu * WORKLOAD_KEY_RANGE + numbers[samples.workload]
+        before = self._previous_since(keys)
+        idle = samples.is_running[samples.workload] & idle_mask(samples.utilization, self._idle_percent)
+        unchanged = (idle | np.isnan(samples.utilization)) & (before > 0)
+        since = np.where(unchanged, before, np.where(idle, samples.at, 0))
+        self._store_since(keys, since)
+        return IdleAllocations(samples, since, self._idle_percent)
 
-    def _numbered(self, slugs: Sequence[str]) -> NDArray[np.int64]:
-        known = self._numbers
-        self._numbers = {slug: known[slug] if slug in known else next(self._next) for slug in slugs}
-        return np.fromiter(self._numbers.values(), np.int64, len(slugs))
+    def _number_workloads(self, slugs: Sequence[str]) -> NDArray[np.int64]:
+        known = self._workload_numbers
+        self._workload_numbers = {slug: known[slug] if slug in known else next(self._counter) for slug in slugs}
+        return np.fromiter(self._workload_numbers.values(), np.int64, len(slugs))
 
-    def _before(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _previous_since(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
         if not len(self._keys):
             return np.zeros_like(keys)
-        place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-        return np.where(self._keys[place] == keys, self._since[place], 0)
+        rows = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        return np.where(self._keys[rows] == keys, self._since[rows], 0)
 
-    def _keep(self, keys: NDArray[np.int64], since: NDArray[np.int64]) -> None:
+    def _store_since(self, keys: NDArray[np.int64], since: NDArray[np.int64]) -> None:
         order = np.argsort(keys, kind="stable")
         self._keys, self._since = keys[order], since[order]
 
-    def _move(self, layout: Layout) -> None:
-        """The GPUs are others now; those that stay keep what is known of them."""
+    def _remap(self, index: DeviceIndex) -> None:
+        """Move to another device index; GPUs that are in both keep what is known of them."""
+        idle = [*self._restored, *self._idle_gpus()]
+        rows = index.rows([each.gpu for each in idle]).tolist()
         known = [
-            (place * HOLDERS + self._numbers.setdefault(gpu.holder, next(self._next)), gpu.since)
-            for gpu in [*self._restored, *self._idle()]
-            if (place := layout.places.get((gpu.node, gpu.device))) is not None
+            (row * WORKLOAD_KEY_RANGE + self._workload_numbers.setdefault(gpu.workload, next(self._counter)), gpu.since)
+            for gpu, row in zip(idle, rows, strict=True)
+            if row >= 0
         ]
-        self._roster, self._restored = layout.roster, []
+        self._device_index, self._restored = index, []
         keys, since = np.array(known, np.int64).reshape(-1, 2).T
-        self._keep(keys, since)
+        self._store_since(keys, since)
 
-    def _idle(self) -> Iterable[IdleGpu]:
-        if self._roster is None:
+    def _idle_gpus(self) -> Iterable[IdleGpu]:
+        if self._device_index is None:
             return
-        names, nodes, devices = self._roster.nodes, self._roster.node, self._roster.device
-        slugs = {number: slug for slug, number in self._numbers.items()}
-        for place in np.flatnonzero(self._since).tolist():
-            gpu, number = divmod(int(self._keys[place]), HOLDERS)
-            yield IdleGpu(names[nodes[gpu]], int(devices[gpu]), slugs[number], int(self._since[place]))
+        index = self._device_index
+        slugs = {number: slug for slug, number in self._workload_numbers.items()}
+        for row in np.flatnonzero(self._since).tolist():
+            gpu, number = divmod(int(self._keys[row]), WORKLOAD_KEY_RANGE)
+            yield IdleGpu(
+                index.nodes[index.node[gpu]],
+                int(index.device[gpu]),
+                slugs[number],
+                int(self._since[row]),
+                index.uuid[gpu].decode(),
+            )
 
 
-def published(columns: GpuColumns) -> list[IdleGpu]:
-    """What was told of GPUs that are idle, in the hands of each who holds them."""
+def peak_utilization(samples: AllocationSamples, namespaces: Collection[str]) -> dict[str, float | None]:
+    """The utilization of the busiest GPU of each workload of these namespaces, by uid; None if one of its GPUs has no
+    sample."""
+    known = ~np.isnan(samples.utilization)
+    size = len(samples.workloads)
+    peaks = np.full(size, -np.inf)
+    np.maximum.at(peaks, samples.workload[known], samples.utilization[known])
+    measured_milli = np.bincount(samples.workload[known], samples.milli[known], size)
+    is_measured = (measured_milli >= samples.total_milli).tolist()
+    rows = zip(samples.workloads, np.round(peaks, 4).tolist(), is_measured, samples.total_milli.tolist(), strict=True)
+    return {
+        workload.uid: peak if measured else None
+        for workload, peak, measured, milli in rows
+        if milli and workload.namespace in namespaces
+    }
+
+
+def idle_gpus_from_view(columns: GpuColumns) -> list[IdleGpu]:
+    """The idle allocations of a published live view."""
     first = zip(range(len(columns.node)), columns.workload, columns.idle_since, strict=False)
-    others = ((place, slug, since) for place, slug, _, since in columns.shared)
+    shared = ((row, slug, since) for row, slug, _, since in columns.shared)
     return [
-        IdleGpu(columns.node[place], columns.device[place], slug, since)
-        for place, slug, since in chain(first, others)
+        IdleGpu(columns.node[row], columns.device[row], slug, since, columns.uuid[row] if columns.uuid else "")
+        for row, slug, since in chain(first, shared)
         if slug is not None and since is not None
     ]
-
-
-def first_claims(scene: Scene) -> NDArray[np.int64]:
-    """The claim on each GPU, of several the one that is oldest; -1 where there is none."""
-    gpu = scene.claims.gpu
-    first = np.full(scene.layout.roster.gpus, -1)
-    first[gpu[::-1]] = np.arange(len(gpu))[::-1]
-    return first

@@ -1,91 +1,106 @@
-"""The GPU grid of a cluster, ready to be kept. Columns that did not change are not packed again."""
+"""Encodes the GPU table of a live view. Columns that did not change are not encoded again."""
 
 import msgspec
 import numpy as np
 from msgspec import Raw
 from numpy.typing import NDArray
 
-from stoker.domain.live import GpuColumns
-from stoker.domain.readings import Metric
-from stoker.telemetry.gauges import Gauges
-from stoker.telemetry.idleness import first_claims
-from stoker.telemetry.layout import Layout
-from stoker.telemetry.picture import Scene, or_none
-from stoker.telemetry.roster import Roster
+from stoker.domain.cluster.live_view import GpuColumns
+from stoker.domain.cluster.samples import GpuMetric
+from stoker.telemetry.live.group_stats import nan_to_none
+from stoker.telemetry.live.latest import LatestSamples
+from stoker.telemetry.live.state import LiveClusterState
+from stoker.telemetry.live.topology import Topology
+from stoker.telemetry.tsdb.device_index import DeviceIndex
 
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class GpuSheet:
-    """Packs `GpuColumns` a column at a time, so that no thread waits long for another. `idle_since` is of claims."""
+class GpuTableEncoder:
+    """Encodes `GpuColumns` column by column, so that other threads get the interpreter lock in between."""
 
     def __init__(self) -> None:
-        self._roster: Roster | None = None
-        self._fixed: dict[str, Raw] = {}
-        self._gauges: Gauges | None = None
-        self._shown: dict[str, Raw] = {}
+        self._device_index: DeviceIndex | None = None
+        self._static_columns: dict[str, Raw] = {}
+        self._samples: LatestSamples | None = None
+        self._hidden: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self._sample_columns: dict[str, Raw] = {}
 
-    def encode(self, scene: Scene, idle_since: NDArray[np.int64]) -> bytes:
-        if self._roster is not scene.layout.roster:
-            self._roster, self._fixed = scene.layout.roster, _fixed(scene.layout.roster)
-        if self._gauges is not scene.gauges:
-            self._gauges, self._shown = scene.gauges, _shown(scene.gauges)
-        first = first_claims(scene)
-        slugs = [*(holder.slug for holder in scene.claims.holders), None]
-        held = {
-            "workload": _raw([slugs[place] for place in np.append(scene.claims.holder, -1)[first].tolist()]),
-            "allocated_milli": _raw(scene.allocated.tolist()),
-            "fault": _raw(_faults(scene.layout, scene.gauges)),
-            "idle_since": _raw([since or None for since in np.append(idle_since, 0)[first].tolist()]),
-            "shared": _raw(_shared(scene, first, idle_since)),
+    def encode(self, state: LiveClusterState, idle_since: NDArray[np.int64]) -> bytes:
+        """`idle_since` is by allocation, 0 for one that is not idle."""
+        index, allocations = state.topology.device_index, state.allocations
+        if self._device_index is not index:
+            self._device_index, self._static_columns = index, _encode_static_columns(index)
+        hidden = (state.allocated > 0) & ~state.measured_gpus()
+        if self._samples is not state.samples or not np.array_equal(hidden, self._hidden):
+            self._samples, self._hidden = state.samples, hidden
+            self._sample_columns = _encode_sample_columns(state.samples, hidden)
+        first = _first_allocations(state)
+        slugs = [*(workload.slug for workload in allocations.workloads), None]
+        allocation_columns = {
+            "workload": _encode_column([slugs[row] for row in np.append(allocations.workload, -1)[first].tolist()]),
+            "allocated_milli": _encode_column(state.allocated.tolist()),
+            "fault": _encode_column(_gpu_faults(state.topology)),
+            "idle_since": _encode_column([since or None for since in np.append(idle_since, 0)[first].tolist()]),
+            "shared": _encode_column(_shared_allocations(state, first, idle_since)),
         }
-        columns = {**self._fixed, **held, **self._shown}
+        columns = {**self._static_columns, **allocation_columns, **self._sample_columns}
         return _encode({name: columns[name] for name in GpuColumns.__struct_fields__})
 
 
-def _fixed(roster: Roster) -> dict[str, Raw]:
+def _first_allocations(state: LiveClusterState) -> NDArray[np.int64]:
+    """The oldest allocation of each GPU; -1 if it has none."""
+    gpu = state.allocations.gpu
+    first = np.full(state.topology.device_index.gpu_count, -1)
+    first[gpu[::-1]] = np.arange(len(gpu))[::-1]
+    return first
+
+
+def _encode_static_columns(index: DeviceIndex) -> dict[str, Raw]:
     return {
-        "node": _raw([roster.nodes[place] for place in roster.node.tolist()]),
-        "device": _raw(roster.device.tolist()),
-        "model": _raw([roster.models[place] for place in roster.model.tolist()]),
+        "node": _encode_column([index.nodes[row] for row in index.node.tolist()]),
+        "device": _encode_column(index.device.tolist()),
+        "model": _encode_column([index.models[row] for row in index.model.tolist()]),
+        "uuid": _encode_column([uuid.decode() for uuid in index.uuid.tolist()]),
     }
 
 
-def _shown(gauges: Gauges) -> dict[str, Raw]:
-    values = gauges.values
-    used = values[Metric.MEMORY_USED]
-    whole: list[int | None] = np.nan_to_num(used).astype(np.int64).tolist()
-    for place in np.flatnonzero(np.isnan(used)).tolist():
-        whole[place] = None
+def _encode_sample_columns(samples: LatestSamples, hidden: NDArray[np.bool_]) -> dict[str, Raw]:
+    """The samples of GPUs. Those of `hidden` GPUs are of the allocation before the current one and not shown."""
+    values = {metric: np.where(hidden, np.nan, array) for metric, array in samples.values.items()}
+    memory_used = values[GpuMetric.MEMORY_USED]
+    used_bytes: list[int | None] = np.nan_to_num(memory_used).astype(np.int64).tolist()
+    for row in np.flatnonzero(np.isnan(memory_used)).tolist():
+        used_bytes[row] = None
     return {
-        "utilization": _raw(or_none(values[Metric.UTILIZATION])),
-        "memory_used_bytes": _raw(whole),
-        "memory_total_bytes": _raw(gauges.memory_bytes.tolist()),
-        "power_watts": _raw(or_none(values[Metric.POWER], 1)),
-        "temperature": _raw(or_none(values[Metric.TEMPERATURE], 1)),
+        "utilization": _encode_column(nan_to_none(values[GpuMetric.UTILIZATION])),
+        "memory_used_bytes": _encode_column(used_bytes),
+        "memory_total_bytes": _encode_column(samples.memory_bytes.tolist()),
+        "power_watts": _encode_column(nan_to_none(values[GpuMetric.POWER], 1)),
+        "temperature": _encode_column(nan_to_none(values[GpuMetric.TEMPERATURE], 1)),
     }
 
 
-def _shared(scene: Scene, first: NDArray[np.int64], idle_since: NDArray[np.int64]) -> list[tuple]:
-    """What is held of GPUs beside the first claims."""
-    claims = scene.claims
-    others = np.flatnonzero(first[claims.gpu] != np.arange(len(claims.gpu)))
-    columns = (claims.gpu, claims.holder, claims.milli, idle_since)
+def _shared_allocations(
+    state: LiveClusterState, first: NDArray[np.int64], idle_since: NDArray[np.int64]
+) -> list[tuple]:
+    """The allocations of GPUs beyond the first one of each."""
+    allocations = state.allocations
+    others = np.flatnonzero(first[allocations.gpu] != np.arange(len(allocations.gpu)))
+    columns = (allocations.gpu, allocations.workload, allocations.milli, idle_since)
     rows = zip(*(column[others].tolist() for column in columns), strict=True)
-    return [(gpu, claims.holders[holder].slug, milli, since or None) for gpu, holder, milli, since in rows]
+    return [(gpu, allocations.workloads[workload].slug, milli, since or None) for gpu, workload, milli, since in rows]
 
 
-def _faults(layout: Layout, gauges: Gauges) -> list[str]:
-    found = [""] * layout.roster.gpus
-    for place, message in gauges.faults.items():
-        found[place] = message
-    for row in np.flatnonzero(~layout.healthy).tolist():
-        node = layout.nodes[row]
+def _gpu_faults(topology: Topology) -> list[str]:
+    faults = [""] * topology.device_index.gpu_count
+    for row in np.flatnonzero(~topology.healthy).tolist():
+        node = topology.nodes[row]
         for device in node.devices:
             if device.fault:
-                found[layout.places[node.name, device.index]] = device.fault
-    return found
+                faults[topology.gpu_rows[node.name, device.index]] = device.fault
+    return faults
 
 
-def _raw(column: list) -> Raw:
+def _encode_column(column: list) -> Raw:
     return Raw(_encode(column))

@@ -1,6 +1,6 @@
-"""The readings of a moment laid beside a roster: what every GPU of the cluster shows, in the order of the roster.
+"""The latest samples of a cluster in the order of its device index.
 
-Values are rounded to the steps in which they are kept, so that now and later show the same.
+Values are rounded to their quantization steps, so that the live view and stored samples show the same.
 """
 
 from collections.abc import Mapping
@@ -9,92 +9,95 @@ import numpy as np
 from msgspec import Struct, structs
 from numpy.typing import NDArray
 
-from stoker.domain.live import TOP_GPUS, HotGpu
-from stoker.domain.readings import Metric, Rdma, Readings, Volume
-from stoker.store.samples import Chunk
-from stoker.telemetry.chunks import SCALES, pack_tick, to_whole
-from stoker.telemetry.roster import Roster
+from stoker.domain.cluster.live_view import MAX_TOP_GPUS, TopGpu
+from stoker.domain.cluster.samples import GpuMetric, GpuSamples, RdmaSample, VolumeUsage
+from stoker.store.telemetry.gpu_samples import SampleChunk
+from stoker.telemetry.tsdb.codec import QUANTIZATIONS, pack_tick, quantize, quantize_ages
+from stoker.telemetry.tsdb.device_index import DeviceIndex
 
 
-class Gauges(Struct, frozen=True, eq=False):
-    """NaN where there is no reading. `faults` are of GPUs, by their row."""
+class LatestSamples(Struct, frozen=True, eq=False):
+    """NaN where there is no sample. `sampled_at` is when each GPU was measured, 0 for one that was not."""
 
-    values: Mapping[Metric, NDArray[np.float64]]
+    values: Mapping[GpuMetric, NDArray[np.float64]]
     memory_bytes: NDArray[np.int64]
-    faults: Mapping[int, str] = {}
-    rdma: tuple[Rdma, ...] = ()
-    volumes: tuple[Volume, ...] = ()
-    hottest: Mapping[Metric, list[HotGpu]] = {}
+    sampled_at: NDArray[np.int64]
+    rdma: tuple[RdmaSample, ...] = ()
+    volumes: tuple[VolumeUsage, ...] = ()
+    top_gpus: Mapping[GpuMetric, list[TopGpu]] = {}
 
     @property
-    def memory(self) -> NDArray[np.float64]:
-        """The used fraction of each GPU's memory; NaN where either is not known."""
+    def memory_fraction(self) -> NDArray[np.float64]:
+        """The used fraction of each GPU's memory; NaN if the used memory or the size is not known."""
         total = np.where(self.memory_bytes > 0, self.memory_bytes, np.nan)
-        return np.minimum(self.values[Metric.MEMORY_USED] / total, 1.0)
+        return np.minimum(self.values[GpuMetric.MEMORY_USED] / total, 1.0)
 
 
-def unknown(roster: Roster) -> Gauges:
-    """The gauges of a cluster of which there is no reading."""
-    nothing = np.full(roster.gpus, np.nan)
-    return Gauges(dict.fromkeys(Metric, nothing), roster.memory_bytes, hottest={metric: [] for metric in Metric})
+def no_samples(index: DeviceIndex) -> LatestSamples:
+    """The latest samples of a cluster without any."""
+    missing = np.full(index.gpu_count, np.nan)
+    never = np.zeros(index.gpu_count, np.int64)
+    no_top_gpus: dict[GpuMetric, list[TopGpu]] = {metric: [] for metric in GpuMetric}
+    return LatestSamples(dict.fromkeys(GpuMetric, missing), index.memory_bytes, never, top_gpus=no_top_gpus)
 
 
-def gauges_of(roster: Roster, readings: Readings) -> tuple[Gauges, list[Chunk]]:
-    """What a reading says of the GPUs of a roster, and the same as a tick to be kept: empty if it says nothing."""
-    rows = roster.rows_of(readings)
-    steps = {metric: _steps(readings, metric, rows) for metric in Metric}
-    values = {metric: _values(metric, whole) for metric, whole in steps.items()}
-    places = roster.places([(fault.node, fault.device) for fault in readings.faults]).tolist()
-    faults = {place: fault.message for place, fault in zip(places, readings.faults, strict=True) if place >= 0}
-    gauges = Gauges(values, _memory(roster, readings, rows), faults, readings.rdma, readings.volumes)
-    hottest = {metric: _hottest(roster, array) for metric, array in values.items()}
-    tick = pack_tick(steps) if (rows >= 0).any() else []
-    return structs.replace(gauges, hottest=hottest), tick
+def memory_sizes_in(index: DeviceIndex, samples: GpuSamples) -> NDArray[np.int64]:
+    """The memory size of each GPU according to its sample; 0 if that has none."""
+    rows = index.align(samples)
+    sizes = np.zeros(index.gpu_count, np.int64)
+    known = rows >= 0
+    sizes[known] = np.nan_to_num(samples.memory_total[rows[known]]).astype(np.int64)
+    return sizes
 
 
-def with_memory(roster: Roster, gauges: Gauges) -> Roster:
-    """The roster with the sizes that readings gave where the engine knew none."""
-    if np.array_equal(roster.memory_bytes, gauges.memory_bytes):
-        return roster
-    return structs.replace(roster, memory_bytes=gauges.memory_bytes)
+def build_latest_samples(index: DeviceIndex, samples: GpuSamples, slot: int) -> tuple[LatestSamples, list[SampleChunk]]:
+    """The samples in the order of the device index, and encoded as the tick at `slot`, empty without samples."""
+    rows = index.align(samples)
+    steps = {metric: _quantize_rows(samples, metric, rows) for metric in GpuMetric}
+    values = {metric: _dequantize(metric, array) for metric, array in steps.items()}
+    sampled_at = _sampled_at(samples, rows)
+    latest = LatestSamples(values, index.memory_bytes, sampled_at, samples.rdma, samples.volumes)
+    top_gpus = {metric: _find_top_gpus(index, array) for metric, array in values.items()}
+    ages = quantize_ages(np.where(rows >= 0, slot - sampled_at, 0))
+    tick = pack_tick(steps, ages) if (rows >= 0).any() else []
+    return structs.replace(latest, top_gpus=top_gpus), tick
 
 
-def _steps(readings: Readings, metric: Metric, rows: NDArray[np.intp]) -> NDArray[np.signedinteger]:
-    whole = np.full(len(rows), SCALES[metric].missing, SCALES[metric].whole)
-    there = rows >= 0
-    values = readings.metric(metric)[rows[there]]
-    if metric is not Metric.TEMPERATURE:  # drivers are known to count a little beyond
-        values = np.clip(values, 0.0, 1.0 if metric is Metric.UTILIZATION else None)
-    whole[there] = to_whole(metric, values)
-    return whole
+def _sampled_at(samples: GpuSamples, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+    if samples.sampled_at is None:
+        return np.where(rows >= 0, samples.at, 0)
+    return np.where(rows >= 0, np.append(samples.sampled_at, 0)[rows], 0)
 
 
-def _values(metric: Metric, steps: NDArray[np.signedinteger]) -> NDArray[np.float64]:
-    values = steps / SCALES[metric].steps
-    values[steps == SCALES[metric].missing] = np.nan
+def _quantize_rows(samples: GpuSamples, metric: GpuMetric, rows: NDArray[np.intp]) -> NDArray[np.signedinteger]:
+    steps = np.full(len(rows), QUANTIZATIONS[metric].missing, QUANTIZATIONS[metric].dtype)
+    known = rows >= 0
+    values = samples.values(metric)[rows[known]]
+    if metric is not GpuMetric.TEMPERATURE:  # some drivers report slightly more than 100 %
+        values = np.clip(values, 0.0, 1.0 if metric is GpuMetric.UTILIZATION else None)
+    steps[known] = quantize(metric, values)
+    return steps
+
+
+def _dequantize(metric: GpuMetric, steps: NDArray[np.signedinteger]) -> NDArray[np.float64]:
+    values = steps / QUANTIZATIONS[metric].steps_per_unit
+    values[steps == QUANTIZATIONS[metric].missing] = np.nan
     return values
 
 
-def _memory(roster: Roster, readings: Readings, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-    read = np.zeros(roster.gpus, np.int64)
-    there = rows >= 0
-    read[there] = np.nan_to_num(readings.memory_total[rows[there]]).astype(np.int64)
-    return np.where(roster.memory_bytes > 0, roster.memory_bytes, read)
-
-
-def _hottest(roster: Roster, values: NDArray[np.float64]) -> list[HotGpu]:
-    """The highest first; of equals the first of the roster."""
+def _find_top_gpus(index: DeviceIndex, values: NDArray[np.float64]) -> list[TopGpu]:
+    """The highest first; equal ones in the order of the device index."""
     known = np.flatnonzero(~np.isnan(values))
-    if len(known) > TOP_GPUS:
-        least = np.partition(values[known], len(known) - TOP_GPUS)[len(known) - TOP_GPUS]
-        known = known[values[known] >= least]
-    top = known[np.argsort(-values[known], kind="stable")][:TOP_GPUS]
+    if len(known) > MAX_TOP_GPUS:
+        lowest = np.partition(values[known], len(known) - MAX_TOP_GPUS)[len(known) - MAX_TOP_GPUS]
+        known = known[values[known] >= lowest]
+    top = known[np.argsort(-values[known], kind="stable")][:MAX_TOP_GPUS]
     return [
-        HotGpu(
-            roster.nodes[roster.node[place]],
-            int(roster.device[place]),
-            roster.models[roster.model[place]],
-            float(values[place]),
+        TopGpu(
+            index.nodes[index.node[row]],
+            int(index.device[row]),
+            index.models[index.model[row]],
+            float(values[row]),
         )
-        for place in top.tolist()
+        for row in top.tolist()
     ]

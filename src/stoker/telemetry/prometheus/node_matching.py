@@ -1,51 +1,51 @@
-"""Nodes as exporters call them: with or without a domain, in any case, and perhaps with a port."""
+"""Matches node names in labels of exporters, which may have a domain, a port, or different case."""
 
 import ipaddress
 import re
 from collections.abc import Iterable
 
-from stoker.telemetry.promql import literally
+from stoker.telemetry.prometheus.promql import escape_regex
 
-REMEMBERED = 100_000
+MAX_CACHED_LABELS = 100_000
 _PORT = re.compile(r":[0-9]+$")
 
 
-class NodeNames:
-    """A name fits a node if they differ in nothing but a domain that only one of them has."""
+class NodeMatcher:
+    """A label matches a node if they differ only in a domain that one of them has."""
 
     def __init__(self, nodes: Iterable[str]) -> None:
-        self._known: dict[str, str | None] = {}
+        self._cache: dict[str, str | None] = {}
         self._exact: dict[str, str] = {}
         self._short: dict[str, list[str]] = {}
         for node in nodes:
             self._exact[node.lower()] = node
-            self._short.setdefault(short(node.lower()), []).append(node)
+            self._short.setdefault(short_name(node.lower()), []).append(node)
 
-    def find(self, label: str) -> str | None:
-        """The node that is meant; None if that is none of ours, or could be several."""
-        if label not in self._known:
-            if len(self._known) >= REMEMBERED:
-                self._known.clear()
-            self._known[label] = self._look_up(label)
-        return self._known[label]
+    def match(self, label: str) -> str | None:
+        """The node of a label; None if none or several match."""
+        if label not in self._cache:
+            if len(self._cache) >= MAX_CACHED_LABELS:
+                self._cache.clear()
+            self._cache[label] = self._look_up(label)
+        return self._cache[label]
 
     def _look_up(self, label: str) -> str | None:
         name = label.lower()
         for candidate in (name, _PORT.sub("", name)):
             if candidate in self._exact:
                 return self._exact[candidate]
-            there = [
+            candidates = [
                 node
-                for node in self._short.get(short(candidate), ())
-                if short(candidate) == candidate or short(node) == node
+                for node in self._short.get(short_name(candidate), ())
+                if short_name(candidate) == candidate or short_name(node) == node
             ]
-            if len(there) == 1:
-                return there[0]
+            if len(candidates) == 1:
+                return candidates[0]
         return None
 
 
-def short(name: str) -> str:
-    """The name without its domain; an address has none."""
+def short_name(name: str) -> str:
+    """The name without its domain; an IP address stays whole."""
     try:
         ipaddress.ip_address(name)
     except ValueError:
@@ -53,13 +53,13 @@ def short(name: str) -> str:
     return name
 
 
-def expression(node: str) -> str:
-    """A regular expression for every name that may mean this node."""
-    host = short(node)
+def node_regex(node: str) -> str:
+    """A regular expression for every label that matches this node."""
+    host = short_name(node)
     if host != node:
-        names = f"{literally(node)}|{literally(host)}"
+        names = f"{escape_regex(node)}|{escape_regex(host)}"
     elif "." in node or ":" in node:
-        names = literally(node)
+        names = escape_regex(node)
     else:
-        names = rf"{literally(node)}(\..*)?"
+        names = rf"{escape_regex(node)}(\..*)?"
     return f"(?i:({names})(:[0-9]+)?)"

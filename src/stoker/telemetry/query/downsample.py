@@ -1,50 +1,57 @@
-"""Readings of held GPUs made into lines: a point is the mean of what was read in its step while the GPU was held."""
+"""Downsamples the samples of allocated GPUs into series.
 
+A point is the mean of the samples that were taken in its step while the GPU was allocated.
+"""
+
+from collections import defaultdict
 from collections.abc import Sequence
 from itertools import compress
 
 import numpy as np
-from msgspec import structs
 from numpy.typing import NDArray
 
-from stoker.domain.readings import Metric
-from stoker.domain.series import GpuLine, Holding, Point, Range
-from stoker.telemetry.roster import Roster
-from stoker.telemetry.unpacked import MISSING
+from stoker.domain.cluster.samples import GpuMetric
+from stoker.domain.intervals import Interval, merge_intervals
+from stoker.domain.metrics.series import DeviceAllocation, GpuSeries, SeriesPoint, TimeRange, last_places
+from stoker.telemetry.tsdb.chunk_cache import MISSING
+from stoker.telemetry.tsdb.codec import AGE_MS, Ages
+from stoker.telemetry.tsdb.device_index import DeviceIndex
 
-FOREVER = 1 << 62
+END_OF_TIME = 1 << 62
+MAX_TICK_SKEW_MS = 60_000
+"""The first tick that stores a sample is no further than this from the time when it was taken."""
 DECIMALS = 4
 
 
-class Means:
-    """Sums and counts for each GPU and point. Readings come in any order, each once."""
+class Downsampler:
+    """Adds up sums and counts by GPU and point. Samples are added in any order, each once."""
 
-    def __init__(self, holdings: Sequence[Holding], metrics: Sequence[Metric], span: Range) -> None:
-        self.held = merged(holdings)
+    def __init__(self, allocations: Sequence[DeviceAllocation], metrics: Sequence[GpuMetric], span: TimeRange) -> None:
+        self.intervals = merge_allocations(allocations)
         self._span = span
-        self._points = max(0, (span.end - span.start) // span.step + 1)
-        self._from = np.array([each.from_at for each in self.held], np.int64)
-        self._to = np.array([_end(each) for each in self.held], np.int64)
-        self.first_at = max(span.start - span.step + 1, int(self._from.min(initial=FOREVER)))
-        self.last_at = min(span.end, int(self._to.max(initial=0)) - 1)
-        """The first and the last moment that can matter."""
-        self._gpus = sorted({(each.node, each.device) for each in self.held})
+        self._point_count = max(0, (span.end - span.start) // span.step + 1)
+        self._from = np.array([interval.from_at for interval in self.intervals], np.int64)
+        self._to = np.array([_interval_end(interval) for interval in self.intervals], np.int64)
+        self.first_at = max(span.start - span.step + 1, int(self._from.min(initial=END_OF_TIME))) - MAX_TICK_SKEW_MS
+        self.last_at = min(span.end, int(self._to.max(initial=0)) - 1) + MAX_TICK_SKEW_MS
+        """The first and the last tick that can have samples of the range."""
+        self._gpus = list(dict.fromkeys(interval.gpu for interval in self.intervals))
         line = {gpu: place for place, gpu in enumerate(self._gpus)}
-        self._line = np.array([line[each.node, each.device] for each in self.held], np.intp)
-        self._rows: dict[Roster, NDArray[np.intp]] = {}
+        self._line_index = np.array([line[interval.gpu] for interval in self.intervals], np.intp)
+        self._rows: dict[DeviceIndex, NDArray[np.intp]] = {}
         self._metrics = tuple(metrics)
-        self._totals = np.zeros((2, len(self._metrics), len(self._gpus), self._points))
-        """Sums, and counts."""
+        self._totals = np.zeros((2, len(self._metrics), len(self._gpus), self._point_count))
+        """Sums and counts."""
 
-    def held_between(self, from_at: int, to_at: int) -> NDArray[np.intp]:
-        """The places in `held` of what was held at some moment in [from_at, to_at)."""
-        return np.flatnonzero((self._from < to_at) & (self._to > from_at))
+    def intervals_between(self, from_at: int, to_at: int) -> NDArray[np.intp]:
+        """The positions of the intervals that ticks in [from_at, to_at) can have samples of."""
+        return np.flatnonzero((self._from < to_at + MAX_TICK_SKEW_MS) & (self._to > from_at - MAX_TICK_SKEW_MS))
 
-    def rows_in(self, roster: Roster) -> NDArray[np.intp]:
-        """For each place in `held` its row of a roster, or -1; looked up once for each roster."""
-        if roster not in self._rows:
-            self._rows[roster] = roster.places([(each.node, each.device) for each in self.held])
-        return self._rows[roster]
+    def device_rows(self, index: DeviceIndex) -> NDArray[np.intp]:
+        """The row of each interval in a device index, or -1; looked up once per index."""
+        if index not in self._rows:
+            self._rows[index] = index.rows([interval.gpu for interval in self.intervals])
+        return self._rows[index]
 
     def add(
         self,
@@ -52,65 +59,88 @@ class Means:
         places: NDArray[np.intp],
         numbers: NDArray[np.int32],
         units: NDArray[np.float64],
+        ages: Ages | None = None,
     ) -> None:
-        """Numbers [metric, place, at]: a row for each of these places in `held`, at growing moments. `units` [metric,
-        place] says what one of them is worth; 0 where that is not known."""
+        """Add quantized values [metric, place, tick] of the intervals at these places, at increasing times. `units`
+        [metric, place] is the value of one step, 0 if it is not known. `ages` [place, tick] is by how much each
+        sample is older than its tick."""
+        if ages is not None:
+            self._add_aged(ats[np.newaxis] - ages.astype(np.int64) * AGE_MS, places, numbers, units)
+            return
         point = -((self._span.start - ats) // self._span.step)
-        inside = slice(*np.searchsorted(point, (0, self._points)).tolist())
+        inside = slice(*np.searchsorted(point, (0, self._point_count)).tolist())
         ats, point, numbers = ats[inside], point[inside], numbers[..., inside]
         if not len(ats) or not len(places):
             return
-        held = (ats >= self._from[places, np.newaxis]) & (ats < self._to[places, np.newaxis])
-        taken = (numbers != MISSING) & held & (units > 0)[..., np.newaxis]
-        readings = np.empty((2, *numbers.shape))
-        np.multiply(numbers, taken, out=readings[0])
-        readings[1] = taken
+        allocated = (ats >= self._from[places, np.newaxis]) & (ats < self._to[places, np.newaxis])
+        taken = (numbers != MISSING) & allocated & (units > 0)[..., np.newaxis]
+        sums = np.empty((2, *numbers.shape))
+        np.multiply(numbers, taken, out=sums[0])
+        sums[1] = taken
         begins = np.concatenate([[0], np.flatnonzero(point[1:] != point[:-1]) + 1])
-        totals = np.add.reduceat(readings, begins, axis=3)
+        totals = np.add.reduceat(sums, begins, axis=3)
         totals[0] *= units[..., np.newaxis]
-        lines, points = self._line[places], point[begins]
-        if _follow(lines) and _follow(points):  # as they do unless a GPU was held twice, or not read for long
+        lines, points = self._line_index[places], point[begins]
+        if _is_consecutive(lines) and _is_consecutive(points):  # false if a GPU was allocated twice, or has a gap
             self._totals[..., lines[0] : lines[-1] + 1, points[0] : points[-1] + 1] += totals
         else:
             np.add.at(self._totals, np.ix_(*map(np.arange, totals.shape[:2]), lines, points), totals)
 
-    def lines(self) -> dict[Metric, list[GpuLine]]:
-        """By node and device; a GPU without any reading has no line."""
-        told = np.flatnonzero(self._totals[1].any(axis=(0, 1)))  # mostly a moment is told of every GPU, or of none
-        sums, counts = self._totals[..., told]
+    def _add_aged(
+        self,
+        ats: NDArray[np.int64],
+        places: NDArray[np.intp],
+        numbers: NDArray[np.int32],
+        units: NDArray[np.float64],
+    ) -> None:
+        """Add samples with their own times [place, tick]. A sample that several ticks have counts once."""
+        point = -((self._span.start - ats) // self._span.step)
+        allocated = (ats >= self._from[places, np.newaxis]) & (ats < self._to[places, np.newaxis])
+        allocated[:, 1:] &= ats[:, 1:] != ats[:, :-1]
+        row, column = np.nonzero(allocated & (point >= 0) & (point < self._point_count))
+        found = numbers[:, row, column]
+        taken = (found != MISSING) & (units[:, row] > 0)
+        where = (np.arange(len(found))[:, np.newaxis], self._line_index[places[row]], point[row, column])
+        np.add.at(self._totals[0], where, found * taken * units[:, row])
+        np.add.at(self._totals[1], where, taken)
+
+    def lines(self) -> dict[GpuMetric, list[GpuSeries]]:
+        """By node and device; a GPU without samples has no series."""
+        # Mostly a point has samples of every GPU or of none.
+        sampled = np.flatnonzero(self._totals[1].any(axis=(0, 1)))
+        sums, counts = self._totals[..., sampled]
         means = np.round(sums / np.maximum(counts, 1), DECIMALS)
-        moments = (self._span.start + told * self._span.step).tolist()
+        moments = (self._span.start + sampled * self._span.step).tolist()
         return {
             metric: [
-                GpuLine(node, device, _points(values, moments, known))
-                for (node, device), values, known in zip(self._gpus, rows, knowns, strict=True)
+                GpuSeries(gpu.node, gpu.device, _build_points(values, moments, known), gpu.uuid)
+                for gpu, values, known in zip(self._gpus, rows, counts_by_gpu, strict=True)
                 if any(known)
             ]
-            for metric, rows, knowns in zip(self._metrics, means.tolist(), counts.tolist(), strict=True)
+            for metric, rows, counts_by_gpu in zip(self._metrics, means.tolist(), counts.tolist(), strict=True)
         }
 
 
-def _follow(places: NDArray[np.signedinteger]) -> bool:
+def _is_consecutive(places: NDArray[np.signedinteger]) -> bool:
     return bool((places[1:] - places[:-1] == 1).all())
 
 
-def _points(values: list[float], moments: list[int], known: list[float]) -> list[Point]:
+def _build_points(values: list[float], moments: list[int], known: list[float]) -> list[SeriesPoint]:
     points = zip(values, moments, strict=True)
     return [*points] if all(known) else [*compress(points, known)]
 
 
-def merged(holdings: Sequence[Holding]) -> list[Holding]:
-    """By GPU and time, without overlaps: a GPU that is held twice at a moment is held."""
-    found: list[Holding] = []
-    for each in sorted(holdings, key=lambda each: (each.node, each.device, each.from_at)):
-        before = found[-1] if found else None
-        if before and (before.node, before.device) == (each.node, each.device) and each.from_at <= _end(before):
-            longer = max(before, each, key=_end)
-            found[-1] = structs.replace(before, to_at=longer.to_at)
-        else:
-            found.append(each)
-    return found
+def merge_allocations(allocations: Sequence[DeviceAllocation]) -> list[DeviceAllocation]:
+    """By GPU, at its last place, and time, without overlaps: a GPU that is allocated twice at a moment is allocated."""
+    intervals: defaultdict[str, list[Interval]] = defaultdict(list)
+    for allocation in allocations:
+        intervals[allocation.gpu.key].append((allocation.from_at, _interval_end(allocation)))
+    return [
+        DeviceAllocation(gpu.node, gpu.device, start, None if end == END_OF_TIME else end, gpu.uuid)
+        for key, gpu in last_places(allocations).items()
+        for start, end in merge_intervals(intervals[key])
+    ]
 
 
-def _end(holding: Holding) -> int:
-    return FOREVER if holding.to_at is None else holding.to_at
+def _interval_end(allocation: DeviceAllocation) -> int:
+    return END_OF_TIME if allocation.to_at is None else allocation.to_at

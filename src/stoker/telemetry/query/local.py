@@ -1,4 +1,4 @@
-"""Ranges of readings out of the store. A reading is shown only to who held its GPU at that moment."""
+"""Range queries over the stored GPU samples. A sample is only visible to the workload that held its GPU then."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,139 +8,120 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from stoker.domain.clock import HOUR_MS
-from stoker.domain.readings import Metric
-from stoker.domain.series import GpuLine, Holding, Range
-from stoker.store import samples
-from stoker.store.base import Store, Transaction
-from stoker.store.samples import Segment, Tick
-from stoker.telemetry import roster as rosters
-from stoker.telemetry.chunks import SCALES, STRIPE_GPUS
-from stoker.telemetry.means import Means
-from stoker.telemetry.roster import Roster
-from stoker.telemetry.unpacked import ColdError, Steps, Unpacked
+from stoker.domain.cluster.samples import GpuMetric
+from stoker.domain.metrics.series import DeviceAllocation, GpuSeries, TimeRange
+from stoker.store.db.base import Store, Transaction
+from stoker.telemetry.query.downsample import Downsampler
+from stoker.telemetry.tsdb import reader
+from stoker.telemetry.tsdb.chunk_cache import CacheMissError, ChunkCache, DecodedBlock
+from stoker.telemetry.tsdb.codec import CHUNK_GPUS, QUANTIZATIONS, Ages
+from stoker.telemetry.tsdb.device_index import DeviceIndex
+from stoker.telemetry.tsdb.reader import DeviceIndexCache, HeadBlock, SealedBlock
 
-KEPT_ROSTERS = 32
-CHUNKS_AT_ONCE = 8
-"""So many are added up together: few steps for most workloads, and little memory for the largest."""
-SHORT = 20_000
-"""Points that are made at once, without a thread, from what is unpacked already."""
+CHUNK_BATCH_SIZE = 8
+"""How many chunks are added up together: few numpy calls for most workloads, little memory for the largest."""
+INLINE_POINT_LIMIT = 20_000
+"""Up to this many points are computed on the event loop, if their samples are in the cache."""
 
 
-class StoredSeries:
-    """Reads what the samplers have written."""
-
+class LocalBackend:
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._rosters: dict[int, Roster] = {}
-        self._unpacked = Unpacked()
-        self._turn = asyncio.Lock()
+        self._device_indexes = DeviceIndexCache()
+        self._chunk_cache = ChunkCache()
+        self._turn_lock = asyncio.Lock()
 
-    async def gpus(
-        self, cluster_id: str, holdings: Sequence[Holding], metrics: Sequence[Metric], span: Range
-    ) -> Mapping[Metric, list[GpuLine]]:
-        """Lines by node and device; MEMORY_USED as a fraction of the GPU's memory."""
+    async def query_range(
+        self, cluster_id: str, allocations: Sequence[DeviceAllocation], metrics: Sequence[GpuMetric], span: TimeRange
+    ) -> Mapping[GpuMetric, list[GpuSeries]]:
+        """Series by node and device; MEMORY_USED as a fraction of the GPU's memory."""
 
-        def read(transaction: Transaction, *, warm: bool = False) -> dict[Metric, list[GpuLine]]:
-            means = Means(holdings, metrics, span)
-            self._fill(transaction, means, cluster_id, metrics, warm=warm)
-            return means.lines()
+        def read(transaction: Transaction, *, cached_only: bool = False) -> dict[GpuMetric, list[GpuSeries]]:
+            downsampler = Downsampler(allocations, metrics, span)
+            for block in reader.list_blocks(transaction, cluster_id, downsampler.first_at, downsampler.last_at + 1):
+                self._add_block(transaction, downsampler, block, metrics, cached_only=cached_only)
+            return downsampler.lines()
 
-        if len(holdings) * len(metrics) * (span.end - span.start) // span.step <= SHORT:
-            with suppress(ColdError):
-                await self._next_round()
-                return await self._store.peek(lambda tx: read(tx, warm=True))
+        if len(allocations) * len(metrics) * (span.end - span.start) // span.step <= INLINE_POINT_LIMIT:
+            with suppress(CacheMissError):
+                await self._yield_to_loop()
+                return await self._store.read_inline(lambda tx: read(tx, cached_only=True))
         return await self._store.read(read)
 
-    async def _next_round(self) -> None:
-        """One range in each round of the loop, in the order they were asked for: between two it hears what else has
-        come, which would wait for all of them otherwise."""
-        await self._turn.acquire()
-        asyncio.get_running_loop().call_soon(self._turn.release)
+    async def _yield_to_loop(self) -> None:
+        """Let one query run per iteration of the event loop, in order of arrival, so that other work runs between."""
+        await self._turn_lock.acquire()
+        asyncio.get_running_loop().call_soon(self._turn_lock.release)
 
-    def _fill(
-        self, transaction: Transaction, means: Means, cluster_id: str, metrics: Sequence[Metric], *, warm: bool
-    ) -> None:
-        first, after = means.first_at, means.last_at + 1
-        for segment in samples.segments(transaction, cluster_id, first - first % HOUR_MS, after):
-            self._add_segment(transaction, means, segment, metrics, warm=warm)
-        ticks = samples.ticks(transaction, cluster_id, first, after)
-        for roster_id in sorted({tick.roster_id for tick in ticks}):
-            mine = [tick for tick in ticks if tick.roster_id == roster_id]
-            self._add_ticks(transaction, means, cluster_id, mine, metrics, warm=warm)
-
-    def _add_segment(
-        self, transaction: Transaction, means: Means, segment: Segment, metrics: Sequence[Metric], *, warm: bool
-    ) -> None:
-        held = means.held_between(segment.hour_at, segment.hour_at + HOUR_MS)
-        if not len(held):
-            return
-        roster = self._roster(transaction, segment.roster_id)
-        found = (
-            (steps.ats, places, rows, _numbers(metrics, roster, rows, first, steps))
-            for first, places, rows in _together(means.rows_in(roster), held, segment.chunk_gpus)
-            if (whole := self._unpacked.chunk(transaction, segment, first, warm=warm)) is not None
-            for steps in [whole.between(means.first_at, means.last_at)]
-        )
-        while some := list(islice(found, CHUNKS_AT_ONCE)):
-            ats, places, rows, numbers = (list(column) for column in zip(*some, strict=True))
-            units = _units(metrics, roster, np.concatenate(rows))
-            means.add(ats[0], np.concatenate(places), np.concatenate(numbers, axis=1), units)  # at the same moments
-
-    def _add_ticks(
+    def _add_block(
         self,
         transaction: Transaction,
-        means: Means,
-        cluster_id: str,
-        ticks: list[Tick],
-        metrics: Sequence[Metric],
+        downsampler: Downsampler,
+        block: SealedBlock | HeadBlock,
+        metrics: Sequence[GpuMetric],
         *,
-        warm: bool,
+        cached_only: bool,
     ) -> None:
-        roster = self._roster(transaction, ticks[0].roster_id)
-        ats = np.array([tick.at for tick in ticks], np.int64)
-        held = means.held_between(ticks[0].at, ticks[-1].at + 1)
-        for first, places, rows in _together(means.rows_in(roster), held, STRIPE_GPUS):
-            if steps := self._unpacked.ticks(transaction, cluster_id, ticks[0].roster_id, first, ats, warm=warm):
-                numbers = _numbers(metrics, roster, rows, first, steps)
-                means.add(steps.ats, places, numbers, _units(metrics, roster, rows))
+        intervals = downsampler.intervals_between(block.first_at, block.last_at + 1)
+        if not len(intervals):
+            return
+        index = self._device_indexes.get(transaction, block.device_index_id)
+        chunks = (
+            (
+                samples.ats,
+                places,
+                rows,
+                _read_values(metrics, index, rows, first, samples),
+                samples.ages_of(rows - first),
+            )
+            for first, places, rows in _group_by_chunk(downsampler.device_rows(index), intervals, block.chunk_gpus)
+            if (chunk := self._chunk_cache.read(transaction, block, first, cached_only=cached_only)) is not None
+            for samples in [chunk.between(downsampler.first_at, downsampler.last_at)]
+        )
+        # The chunks of a sealed block have the same ticks; a stripe of the head, which may lack some, is a batch.
+        batch_size = max(1, CHUNK_BATCH_SIZE * CHUNK_GPUS // block.chunk_gpus)
+        while batch := list(islice(chunks, batch_size)):
+            ats, places, rows, values, ages = zip(*batch, strict=True)
+            units = _step_units(metrics, index, np.concatenate(rows))
+            joined_ages = _concatenate_ages(ages, rows, len(ats[0]))
+            downsampler.add(ats[0], np.concatenate(places), np.concatenate(values, axis=1), units, joined_ages)
 
-    def _roster(self, transaction: Transaction, roster_id: int) -> Roster:
-        """A roster never changes, so it is read once."""
-        if roster_id not in self._rosters:
-            if len(self._rosters) >= KEPT_ROSTERS:
-                self._rosters.clear()
-            self._rosters[roster_id] = rosters.decode(samples.roster(transaction, roster_id))
-        return self._rosters[roster_id]
 
-
-def _together(
-    rows: NDArray[np.intp], places: NDArray[np.intp], size: int
+def _group_by_chunk(
+    rows: NDArray[np.intp], places: NDArray[np.intp], chunk_gpus: int
 ) -> Iterator[tuple[int, NDArray[np.intp], NDArray[np.intp]]]:
-    """What lies in one piece of so many GPUs: its first GPU, the places in `held`, and their rows of the roster."""
+    """By chunk: its first GPU, the places of the intervals whose GPUs are in it, and their rows of the device index."""
     places = places[rows[places] >= 0]
-    first = rows[places] // size * size
-    for each in np.unique(first).tolist():
-        mine = places[first == each]
-        yield each, mine, rows[mine]
+    first = rows[places] // chunk_gpus * chunk_gpus
+    for first_gpu in np.unique(first).tolist():
+        in_chunk = places[first == first_gpu]
+        yield first_gpu, in_chunk, rows[in_chunk]
 
 
-def _numbers(
-    metrics: Sequence[Metric], roster: Roster, rows: NDArray[np.intp], first: int, steps: Steps
+def _concatenate_ages(ages: Sequence[Ages | None], rows: Sequence[NDArray[np.intp]], ticks: int) -> Ages | None:
+    if all(chunk_ages is None for chunk_ages in ages):
+        return None
+    zeros = [np.zeros((len(chunk_rows), ticks), np.int16) for chunk_rows in rows]
+    return np.concatenate([none if given is None else given for given, none in zip(ages, zeros, strict=True)])
+
+
+def _read_values(
+    metrics: Sequence[GpuMetric], index: DeviceIndex, rows: NDArray[np.intp], first_gpu: int, samples: DecodedBlock
 ) -> NDArray[np.int32]:
-    """What the GPUs of these rows said; of memory no more than each has, before means are made of it."""
-    numbers = steps.of(metrics, rows - first)
-    if Metric.MEMORY_USED in metrics:
-        most = (roster.memory_bytes[rows] * SCALES[Metric.MEMORY_USED].steps).astype(np.int32)
-        used = numbers[metrics.index(Metric.MEMORY_USED)]
-        np.minimum(used, most[:, np.newaxis], out=used)
-    return numbers
+    """The quantized values of these rows; used memory is capped at the GPU's memory before means are taken."""
+    values = samples.select(metrics, rows - first_gpu)
+    if GpuMetric.MEMORY_USED in metrics:
+        limit = (index.memory_bytes[rows] * QUANTIZATIONS[GpuMetric.MEMORY_USED].steps_per_unit).astype(np.int32)
+        used = values[metrics.index(GpuMetric.MEMORY_USED)]
+        np.minimum(used, limit[:, np.newaxis], out=used)
+    return values
 
 
-def _units(metrics: Sequence[Metric], roster: Roster, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-    """What one step is worth; of memory as a fraction of what the GPU has, and not known where that is not."""
-    units = np.array([[1 / SCALES[metric].steps] for metric in metrics]) + np.zeros(len(rows))
-    if Metric.MEMORY_USED in metrics:
-        total = roster.memory_bytes[rows]
-        units[metrics.index(Metric.MEMORY_USED)] /= np.where(total > 0, total, np.inf)
+def _step_units(metrics: Sequence[GpuMetric], index: DeviceIndex, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+    """The value of one quantization step [metric, row]; of used memory as a fraction of the GPU's memory, and 0 where
+    that is not known."""
+    units = np.array([[1 / QUANTIZATIONS[metric].steps_per_unit] for metric in metrics]) + np.zeros(len(rows))
+    if GpuMetric.MEMORY_USED in metrics:
+        total = index.memory_bytes[rows]
+        units[metrics.index(GpuMetric.MEMORY_USED)] /= np.where(total > 0, total, np.inf)
     return units

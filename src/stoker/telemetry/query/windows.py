@@ -1,73 +1,66 @@
-"""Which points of a range a GPU was held for, and which only in part: pure."""
+"""Which points of a range an allocation covers fully, and which only in part."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from msgspec import Struct
 
-from stoker.domain.series import Holding, Range
-from stoker.telemetry.exporters import Gpu
+from stoker.domain.cluster.gpu_identity import GpuId
+from stoker.domain.intervals import Interval, merge_intervals
+from stoker.domain.metrics.series import DeviceAllocation, TimeRange
+from stoker.domain.names import natural_sort_key
 
 
-class Piece(Struct, frozen=True):
-    """A part of the time that the point at `point` stands for: after `start`, and up to `end`."""
+class PartialWindow(Struct, frozen=True):
+    """A part of the step that ends at `point`: after `start`, up to `end`."""
 
     point: int
     start: int
     end: int
 
 
-class Held(Struct, frozen=True):
-    """The points that a GPU was held for all the time, and the pieces of the others."""
+class Coverage(Struct, frozen=True):
+    """The points whose whole step is covered, and the covered parts of the other steps."""
 
-    whole: tuple[range, ...]
-    pieces: tuple[Piece, ...]
+    full_points: tuple[range, ...]
+    partial_windows: tuple[PartialWindow, ...]
 
-    def is_whole(self, point: int) -> bool:
-        return any(point in points for points in self.whole)
-
-
-def held(holdings: Iterable[Holding], span: Range) -> dict[Gpu, Held]:
-    """For each GPU. Holdings are cut to whole seconds inwards, so that no one else's reading slips in."""
-    spans: defaultdict[Gpu, list[tuple[int, int]]] = defaultdict(list)
-    for holding in holdings:
-        start = -(-holding.from_at // 1000) * 1000 - 1
-        end = span.end if holding.to_at is None else holding.to_at // 1000 * 1000 - 1
-        spans[holding.node, holding.device].append((max(start, span.start - span.step), min(end, span.end)))
-    return {gpu: _points(list(_united(found)), span) for gpu, found in sorted(spans.items())}
+    def is_full(self, point: int) -> bool:
+        return any(point in points for points in self.full_points)
 
 
-def _united(spans: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """The same time in spans that do not touch."""
-    found: tuple[int, int] | None = None
-    for start, end in sorted(spans):
-        if found is not None and start <= found[1]:
-            found = (found[0], max(found[1], end))
-        else:
-            if found is not None:
-                yield found
-            found = (start, end)
-    if found is not None:
-        yield found
+def coverage_by_gpu(allocations: Iterable[DeviceAllocation], span: TimeRange) -> dict[GpuId, Coverage]:
+    """The coverage by GPU and place. Allocations are shortened to whole seconds, so that no sample of another one is
+    included."""
+    intervals: defaultdict[GpuId, list[Interval]] = defaultdict(list)
+    for allocation in allocations:
+        start = -(-allocation.from_at // 1000) * 1000 - 1
+        end = span.end if allocation.to_at is None else allocation.to_at // 1000 * 1000 - 1
+        intervals[allocation.gpu].append((max(start, span.start - span.step), min(end, span.end)))
+    return {gpu: _cover(merge_intervals(found), span) for gpu, found in sorted(intervals.items(), key=_natural_order)}
 
 
-def _points(spans: list[tuple[int, int]], span: Range) -> Held:
-    whole: list[range] = []
-    pieces: list[Piece] = []
-    for start, end in spans:
+def _natural_order(item: tuple[GpuId, object]) -> tuple[str, GpuId]:
+    return natural_sort_key(item[0].node), item[0]
+
+
+def _cover(intervals: list[Interval], span: TimeRange) -> Coverage:
+    full: list[range] = []
+    partial: list[PartialWindow] = []
+    for start, end in intervals:
         first, last = _point_at(start + 1, span), _point_at(end, span)
         inner = range(
             first if start == first - span.step else first + span.step, last + 1 if end == last else last, span.step
         )
-        whole += [inner] if inner else []
-        pieces += [
-            Piece(point, max(start, point - span.step), min(end, point))
+        full += [inner] if inner else []
+        partial += [
+            PartialWindow(point, max(start, point - span.step), min(end, point))
             for point in sorted({first, last})
             if point not in inner and end > start and point <= span.end
         ]
-    return Held(tuple(whole), tuple(pieces))
+    return Coverage(tuple(full), tuple(partial))
 
 
-def _point_at(moment: int, span: Range) -> int:
-    """The point that stands for a moment."""
+def _point_at(moment: int, span: TimeRange) -> int:
+    """The point whose step contains a moment."""
     return span.start + -(-(moment - span.start) // span.step) * span.step

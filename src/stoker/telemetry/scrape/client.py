@@ -1,22 +1,22 @@
-"""A page that a pod serves, read without trusting it: one connection, no redirects, little time, few bytes."""
+"""Scrapes metric pages of pods without trusting them: one connection, no redirects, limited time and size."""
 
 import asyncio
 
 import httpx
 
 TIMEOUT_SECONDS = 3.0
-LIMIT_BYTES = 2 * 1024**2
-OK = 200
+MAX_PAGE_BYTES = 2 * 1024**2
+HTTP_OK = 200
 
 
-class Pages:
-    def __init__(self, timeout_seconds: float = TIMEOUT_SECONDS, limit_bytes: int = LIMIT_BYTES) -> None:
+class ScrapeClient:
+    def __init__(self, timeout_seconds: float = TIMEOUT_SECONDS, max_bytes: int = MAX_PAGE_BYTES) -> None:
         self._timeout_seconds = timeout_seconds
-        self._limit_bytes = limit_bytes
+        self._max_page_bytes = max_bytes
         self._client: httpx.AsyncClient | None = None
 
-    async def read(self, address: str, path: str) -> str:
-        """The text of the page; empty when there is none, or none that is read in time and within the limit."""
+    async def scrape(self, address: str, path: str) -> str:
+        """The text of the page; empty on any failure, or if it exceeds the limits."""
         client = self._client = self._client or httpx.AsyncClient(
             trust_env=False,
             timeout=self._timeout_seconds,
@@ -25,7 +25,7 @@ class Pages:
         )
         try:
             async with asyncio.timeout(self._timeout_seconds), client.stream("GET", f"http://{address}{path}") as page:
-                return (await self._body(page)).decode("utf-8", "replace") if page.status_code == OK else ""
+                return (await self._read_body(page)).decode("utf-8", "replace") if page.status_code == HTTP_OK else ""
         except (httpx.HTTPError, OSError, TimeoutError):
             return ""
 
@@ -34,11 +34,11 @@ class Pages:
             await self._client.aclose()
             self._client = None
 
-    async def _body(self, page: httpx.Response) -> bytes:
-        """As it was sent: what is packed could be larger than it looks."""
+    async def _read_body(self, page: httpx.Response) -> bytes:
+        """The raw body: a compressed one could be larger than the limit after decompression."""
         body = bytearray()
         async for piece in page.aiter_raw():
             body += piece
-            if len(body) > self._limit_bytes:
+            if len(body) > self._max_page_bytes:
                 return b""
         return bytes(body)

@@ -1,9 +1,9 @@
-"""What training code prints about itself, read from its log lines. `TrainingParser` is the door.
+"""Parses training metrics out of log lines; the entry point is `TrainingParser`.
 
-A line is cleaned, turned away early if it cannot hold a metric, and split by its shape: segments between bars, a
-mapping, a progress bar, or names with values. One table then says what each name means.
+Lines that cannot contain a metric are rejected early. Others are parsed by format: Megatron segments, a mapping, a
+progress bar, or key-value pairs. One vocabulary gives the meaning of each name.
 """
 
-from stoker.telemetry.training.parser import TrainingParser
+from stoker.telemetry.training_logs.parser import TrainingParser
 
 __all__ = ["TrainingParser"]

@@ -1,75 +1,79 @@
-"""One parser per pod, fed line by line. It never fails, and its time grows only with the length of the line."""
+"""The training log parser of one pod, which is given every line.
+
+Parsing never raises, and its time is linear in the length of the line.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
 
-from stoker.domain.training import Measured
-from stoker.telemetry.training.mappings import read_mapping
-from stoker.telemetry.training.pairs import read_pairs
-from stoker.telemetry.training.progress import Progress
-from stoker.telemetry.training.segments import Found, read_segments
+from stoker.domain.metrics.training import TrainingSample
+from stoker.telemetry.training_logs.json_lines import parse_mapping
+from stoker.telemetry.training_logs.key_values import parse_key_values
+from stoker.telemetry.training_logs.megatron import ParsedLine, parse_megatron
+from stoker.telemetry.training_logs.progress import ProgressBarTracker
 
-LONGEST = 16_384
-"""No line of metrics is longer than this."""
-NOTHING: Sequence[Measured] = ()
-RANKS_REMEMBERED = 256
-"""Steps of which it is remembered which rank spoke of them."""
+MAX_LINE_LENGTH = 16_384
+"""Longer lines are not parsed."""
+NO_METRICS: Sequence[TrainingSample] = ()
+MAX_REMEMBERED_STEPS = 256
+"""For how many steps the reporting rank is remembered."""
 _RANK = re.compile(r"\s{0,8}\[(?:rank|default)[-_ ]?(\d{1,7})(?:/\d{1,7})?\]")
 _ANSI = re.compile(r"\x1b(?:\[[0-?]{0,40}[ -/]{0,8}[@-~]|\][^\x07\x1b]{0,400}(?:\x07|\x1b\\)?|[@-Z\\^_])")
 
 
 class TrainingParser:
     def __init__(self) -> None:
-        self._progress = Progress()
-        self._speakers: dict[int, str] = {}
-        self._said: Mapping[str, float] = {}
+        self._progress = ProgressBarTracker()
+        self._rank_by_step: dict[int, str] = {}
+        self._last_metrics: Mapping[str, float] = {}
 
-    def parse(self, text: str, at: int) -> Sequence[Measured]:
-        """What a line says. One that is drawn over says several things, and goes on with what the line before said."""
+    def parse(self, text: str, at: int) -> Sequence[TrainingSample]:
+        """The samples of a line. A line with carriage returns, such as a progress bar, may have several; repeated
+        metrics are left out."""
         if not is_candidate(text):
-            return NOTHING
+            return NO_METRICS
         if "\x1b" in text:
             text = _ANSI.sub("", text)
         if "\r" not in text and "\b" not in text:
-            found = self._read(text)
-            if found is None or self._is_echo(text, found[0]):
-                return NOTHING
-            self._said = found[1]
-            return (Measured(at, *found),)
-        measured: list[Measured] = []
+            found = self._parse_line(text)
+            if found is None or self._is_duplicate_rank(text, found[0]):
+                return NO_METRICS
+            self._last_metrics = found[1]
+            return (TrainingSample(at, *found),)
+        samples: list[TrainingSample] = []
         for part in re.split(r"[\r\b]+", text):
-            found = self._read(part)
-            if found is not None and found[1] != self._said:
-                self._said = found[1]
-                measured.append(Measured(at, *found))
-        return measured
+            found = self._parse_line(part)
+            if found is not None and found[1] != self._last_metrics:
+                self._last_metrics = found[1]
+                samples.append(TrainingSample(at, *found))
+        return samples
 
-    def _is_echo(self, text: str, step: int | None) -> bool:
-        """Whether another rank of this pod has spoken of this step: then they all say the same."""
+    def _is_duplicate_rank(self, text: str, step: int | None) -> bool:
+        """Whether another rank of the pod reported this step; all ranks report the same metrics."""
         named = _RANK.match(text) if step is not None else None
         if named is None or step is None:
             return False
-        if len(self._speakers) > RANKS_REMEMBERED:
-            del self._speakers[next(iter(self._speakers))]
-        return self._speakers.setdefault(step, named[1]) != named[1]
+        if len(self._rank_by_step) > MAX_REMEMBERED_STEPS:
+            del self._rank_by_step[next(iter(self._rank_by_step))]
+        return self._rank_by_step.setdefault(step, named[1]) != named[1]
 
-    def _read(self, text: str) -> Found | None:
-        if len(text) > LONGEST or not text or self._progress.heading(text):
+    def _parse_line(self, text: str) -> ParsedLine | None:
+        if len(text) > MAX_LINE_LENGTH or not text or self._progress.is_epoch_heading(text):
             return None
-        if "|" in text and (found := read_segments(text)):
+        if "|" in text and (found := parse_megatron(text)):
             return found
-        in_progress, step = self._progress.step(text)
+        in_progress, step = self._progress.find_step(text)
         if "{" in text and "}" in text:
-            mapping = read_mapping(text, step)
+            mapping = parse_mapping(text, step)
             if isinstance(mapping, str):
-                return read_segments(mapping) or read_pairs(mapping[:LONGEST], None)
+                return parse_megatron(mapping) or parse_key_values(mapping[:MAX_LINE_LENGTH], None)
             if mapping is not None:
                 return mapping
-        return read_pairs(text, step, in_progress=in_progress)
+        return parse_key_values(text, step, in_progress=in_progress)
 
 
 def is_candidate(text: str) -> bool:
-    """A quick look: whether there is a word for a step and one for a metric at all."""
+    """A quick test: whether a line has a word for a step and one for a metric."""
     low = text.lower()
     if not ("step" in low or "iter" in low or "epoch" in low or "it/s" in low or "s/it" in low or "update" in low):
         return False

@@ -1,10 +1,10 @@
-"""The words of log lines: which only training says, which name a step, and which say nothing about training."""
+"""The vocabulary of training logs: names of metrics, of steps, and names to ignore."""
 
-from stoker.domain.training import Canonical
+from stoker.domain.metrics.training import CanonicalMetric
 
-OUTCOMES = frozenset(
+TRAINING_METRICS = frozenset(
     {
-        *(each.value for each in Canonical),
+        *(metric.value for metric in CanonicalMetric),
         *("grad_norm", "gnorm", "perplexity", "ppl", "mfu", "tps", "skipped", "acc_1", "acc_5", "wps"),
         *("val_loss", "valid_loss", "validation_loss", "eval_loss", "test_loss", "nll_loss", "train_loss"),
         *("val_acc", "val_accuracy", "validation_accuracy", "test_accuracy", "test_acc"),
@@ -12,9 +12,9 @@ OUTCOMES = frozenset(
         *("running_avg_samples_per_sec", "eval_samples_per_second", "elapsed_time_per_iteration"),
     }
 )
-"""What only training says: a line without any of these is about something else."""
+"""Metrics that only training has: a line without any of them is ignored."""
 
-STEPS = (
+STEP_NAMES = (
     *("global_step", "global_steps", "step", "steps", "iteration", "iterations", "iter", "train_step"),
     *(
         "training_step",
@@ -27,15 +27,15 @@ STEPS = (
         "it",
     ),
 )
-"""What a step is called; the first that a line has is believed."""
+"""Names of the step, in order of preference."""
 
-IGNORED = frozenset(
+IGNORED_NAMES = frozenset(
     {
         *("rank", "local_rank", "global_rank", "world_size", "pid", "gpu", "device", "node", "worker", "v_num", "seed"),
         *("version", "port", "line", "id", "thread", "time", "timestamp", "ts", "at", "lineno", "process", "created"),
         *("max_steps", "total_steps", "max_iters", "num_epochs", "max_epochs", "eta", "size", "host", "level"),
         *("total_flos", "micro_step"),
-        *STEPS,
+        *STEP_NAMES,
     }
 )
 QUALIFIERS = frozenset(
@@ -45,4 +45,4 @@ QUALIFIERS = frozenset(
         *("per", "global", "loss", "nll", "aux", "policy", "value", "reward", "kl", "data", "epoch", "tokens/s"),
     }
 )
-"""Words that belong to the name behind them."""
+"""Words that are part of the name after them."""

@@ -1,183 +1,196 @@
-"""Readings that were unpacked not long ago. What is kept never changes, so it need not be unpacked for every reader."""
+"""An LRU cache of decoded GPU samples, shared by all threads.
+
+Stored samples never change, so cached ones are never out of date: a sealed chunk is decoded once, and of the head only
+the ticks that were added since.
+"""
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
 from stoker.domain.clock import HOUR_MS
-from stoker.domain.readings import Metric
-from stoker.store import samples
-from stoker.store.base import Transaction
-from stoker.store.samples import Segment
-from stoker.telemetry.chunks import SCALES, decode_times, unpack, unpack_ticks
+from stoker.domain.cluster.samples import GpuMetric
+from stoker.store.db.base import Transaction
+from stoker.telemetry.tsdb.codec import QUANTIZATIONS, Ages
+from stoker.telemetry.tsdb.reader import BlockSamples, HeadBlock, SealedBlock
 
 MISSING = int(np.iinfo(np.int32).min)
-PLACES = {metric: place for place, metric in enumerate(Metric)}
-MOST_BYTES = 64 << 20
-LITTLE = 4
-"""So many moments are unpacked for whoever asks `warm`, such as those that have come since somebody else asked."""
-OPEN_MS = 2 * HOUR_MS
-"""Ticks wait for so long until their hour is packed, if somebody is there to do it; older ones are kept only while they
-are asked for."""
+METRIC_ROWS = {metric: row for row, metric in enumerate(GpuMetric)}
+MAX_CACHE_BYTES = 64 << 20
+MAX_INLINE_DECODE = 4
+"""How many ticks a `cached_only` read decodes itself, such as those that were added since the last read."""
+HEAD_RETENTION_MS = 2 * HOUR_MS
+"""Older ticks of the head stay cached only while they are asked for: compaction takes ticks away sooner."""
 
 
-class ColdError(Exception):
-    """What is asked for would have to be unpacked first."""
+class CacheMissError(Exception):
+    """The samples are not in the cache, and the caller does not want to decode them."""
 
 
-class Steps(Struct, frozen=True):
-    """Whole numbers [metric, gpu, at] at growing moments, `MISSING` where there is no reading."""
+class DecodedBlock(Struct, frozen=True):
+    """Quantized values [metric, gpu, tick] at increasing times, `MISSING` where there is no sample. `ages` [gpu, tick]
+    is by how much each sample is older than its tick; None if all were taken at their tick."""
 
     ats: NDArray[np.int64]
     numbers: NDArray[np.int32]
+    ages: Ages | None = None
 
     @property
-    def size(self) -> int:
-        return self.ats.nbytes + self.numbers.nbytes
+    def nbytes(self) -> int:
+        return self.ats.nbytes + self.numbers.nbytes + (0 if self.ages is None else self.ages.nbytes)
 
-    def of(self, metrics: Sequence[Metric], gpus: NDArray[np.intp]) -> NDArray[np.int32]:
+    def ages_of(self, gpus: NDArray[np.intp]) -> Ages | None:
+        return None if self.ages is None else self.ages[gpus]
+
+    def select(self, metrics: Sequence[GpuMetric], gpus: NDArray[np.intp]) -> NDArray[np.int32]:
         """Only these metrics of these GPUs."""
-        return self.numbers[np.array([PLACES[metric] for metric in metrics])[:, np.newaxis], gpus]
+        return self.numbers[np.array([METRIC_ROWS[metric] for metric in metrics])[:, np.newaxis], gpus]
 
-    def at(self, ats: NDArray[np.int64]) -> "Steps":
-        """Only these moments; a view where they follow each other."""
-        these = self._following(ats)
-        return self._taken(np.isin(self.ats, ats) if these is None else these)
+    def at_times(self, ats: NDArray[np.int64]) -> "DecodedBlock":
+        """Only these ticks; a view if they are contiguous."""
+        contiguous = self._find_contiguous(ats)
+        return self._slice(np.isin(self.ats, ats) if contiguous is None else contiguous)
 
-    def has(self, ats: NDArray[np.int64]) -> bool:
-        """Whether all of these moments are among ours."""
-        return self._following(ats) is not None or bool(np.isin(ats, self.ats).all())
+    def has_times(self, ats: NDArray[np.int64]) -> bool:
+        """Whether the block has all of these ticks."""
+        return self._find_contiguous(ats) is not None or bool(np.isin(ats, self.ats).all())
 
-    def _following(self, ats: NDArray[np.int64]) -> slice | None:
-        """Where these moments are, if they follow each other, as they do when nothing was missed."""
+    def _find_contiguous(self, ats: NDArray[np.int64]) -> slice | None:
+        """Where these ticks are, if no other tick is between them; that is quick to find out and mostly so."""
         first = int(np.searchsorted(self.ats, ats[0])) if len(ats) else 0
-        these = slice(first, first + len(ats))
-        return these if np.array_equal(self.ats[these], ats) else None
+        columns = slice(first, first + len(ats))
+        return columns if np.array_equal(self.ats[columns], ats) else None
 
-    def between(self, first: int, last: int) -> "Steps":
-        """A view of the moments from the first to the last."""
-        return self._taken(slice(*np.searchsorted(self.ats, (first, last + 1)).tolist()))
+    def between(self, first: int, last: int) -> "DecodedBlock":
+        """A view of the ticks from `first` to `last`, both included."""
+        return self._slice(slice(*np.searchsorted(self.ats, (first, last + 1)).tolist()))
 
-    def since(self, at: int) -> "Steps":
-        """A copy: a view would keep what is older."""
-        return self._taken(self.ats >= at)
+    def since(self, at: int) -> "DecodedBlock":
+        """A copy of the ticks from `at` on: a view would keep the older ones in memory."""
+        return self._slice(self.ats >= at)
 
-    def _taken(self, places: slice | NDArray[np.bool_]) -> "Steps":
-        return Steps(self.ats[places], self.numbers[..., places])
+    def _slice(self, columns: slice | NDArray[np.bool_]) -> "DecodedBlock":
+        ages = None if self.ages is None else self.ages[:, columns]
+        return DecodedBlock(self.ats[columns], self.numbers[..., columns], ages)
 
-    def joined(self, other: "Steps") -> "Steps":
-        """With the moments of another, none of which is one of ours."""
+    def merge(self, other: "DecodedBlock") -> "DecodedBlock":
+        """The ticks of both; they have none in common."""
         ats = np.concatenate([self.ats, other.ats])
         order = np.argsort(ats)
-        return Steps(ats[order], np.concatenate([self.numbers, other.numbers], axis=2)[..., order])
+        numbers = np.concatenate([self.numbers, other.numbers], axis=2)[..., order]
+        if self.ages is None and other.ages is None:
+            return DecodedBlock(ats[order], numbers)
+        return DecodedBlock(
+            ats[order], numbers, np.concatenate([self._dense_ages(), other._dense_ages()], axis=1)[:, order]
+        )
+
+    def _dense_ages(self) -> Ages:
+        return np.zeros(self.numbers.shape[1:], np.int16) if self.ages is None else self.ages
 
 
-def _stacked(metrics: Mapping[Metric, NDArray[np.signedinteger]]) -> NDArray[np.int32]:
-    numbers = np.stack([metrics[metric] for metric in Metric], dtype=np.int32)
-    for metric, place in PLACES.items():
-        np.copyto(numbers[place], MISSING, where=metrics[metric] == SCALES[metric].missing)
-    return numbers
+def _decode(samples: BlockSamples | None) -> DecodedBlock | None:
+    if samples is None:
+        return None
+    numbers = np.stack([samples.values[metric] for metric in GpuMetric], dtype=np.int32)
+    for metric, row in METRIC_ROWS.items():
+        np.copyto(numbers[row], MISSING, where=samples.values[metric] == QUANTIZATIONS[metric].missing)
+    return DecodedBlock(samples.ats, numbers, samples.ages)
 
 
-class Unpacked:
-    """The readings that were asked for last, by any thread, within a bound of memory. Who asks `warm` wants only those:
-    all else is `ColdError`."""
+class ChunkCache:
+    """Bounded by memory. A `cached_only` read raises `CacheMissError` rather than decode more than a few ticks or wait
+    for another thread."""
 
-    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
-        self._most_bytes = most_bytes
+    def __init__(self, max_bytes: int = MAX_CACHE_BYTES) -> None:
+        self._max_bytes = max_bytes
         self.size = 0
-        self._kept: OrderedDict[Hashable, Steps] = OrderedDict()
+        self._entries: OrderedDict[Hashable, DecodedBlock] = OrderedDict()
         self._lock = threading.Lock()
-        self._unpacking = threading.Lock()
+        self._decode_lock = threading.Lock()
 
-    def chunk(self, transaction: Transaction, segment: Segment, first_gpu: int, *, warm: bool) -> Steps | None:
-        """A piece of a closed hour, if it has one that begins with this GPU."""
+    def read(
+        self, transaction: Transaction, block: SealedBlock | HeadBlock, first_gpu: int, *, cached_only: bool
+    ) -> DecodedBlock | None:
+        """The chunk or stripe of a block that begins with this GPU; None if there is none."""
+        if isinstance(block, SealedBlock):
+            return self._read_sealed(transaction, block, first_gpu, cached_only=cached_only)
+        return self._read_head(transaction, block, first_gpu, cached_only=cached_only)
 
-        def lacks(kept: Steps | None) -> int:
-            return segment.ticks if kept is None else 0
+    def _read_sealed(
+        self, transaction: Transaction, block: SealedBlock, first_gpu: int, *, cached_only: bool
+    ) -> DecodedBlock | None:
+        def count_missing(cached: DecodedBlock | None) -> int:
+            return block.row.ticks if cached is None else 0
 
-        def read(_: Steps | None) -> Steps | None:
-            chunks = samples.chunks(transaction, segment.id, first_gpu, first_gpu + 1)
-            return Steps(decode_times(segment.times), _stacked(unpack(chunks[0].data))) if chunks else None
+        def read(_: DecodedBlock | None) -> DecodedBlock | None:
+            return _decode(block.read(transaction, first_gpu))
 
-        return self._found(("chunk", segment.id, first_gpu), lacks, read, warm=warm)
+        return self._get_or_decode(("chunk", block.row.id, first_gpu), count_missing, read, cached_only=cached_only)
 
-    def ticks(
-        self,
-        transaction: Transaction,
-        cluster_id: str,
-        roster_id: int,
-        first_gpu: int,
-        ats: NDArray[np.int64],
-        *,
-        warm: bool,
-    ) -> Steps | None:
-        """The stripe of the open hours that begins with this GPU, at these moments; only what is new is read."""
+    def _read_head(
+        self, transaction: Transaction, block: HeadBlock, first_gpu: int, *, cached_only: bool
+    ) -> DecodedBlock | None:
+        ats = block.ats
 
-        def new_to(kept: Steps | None) -> NDArray[np.int64]:
-            return ats if kept is None else np.setdiff1d(ats, kept.ats)
+        def missing_times(cached: DecodedBlock | None) -> NDArray[np.int64]:
+            return ats if cached is None else np.setdiff1d(ats, cached.ats)
 
-        def lacks(kept: Steps | None) -> int:
-            return 0 if kept is not None and kept.has(ats) else len(new_to(kept))
+        def count_missing(cached: DecodedBlock | None) -> int:
+            return 0 if cached is not None and cached.has_times(ats) else len(missing_times(cached))
 
-        def read(kept: Steps | None) -> Steps | None:
-            new = new_to(kept)
-            stripes = samples.stripes(transaction, cluster_id, first_gpu, int(new[0]), int(new[-1]) + 1)
-            wanted = set(new.tolist())
-            found = [(at, data) for at, data in stripes if at in wanted]
-            if not found:
-                return kept
-            numbers = _stacked(unpack_ticks([data for _, data in found]))
-            steps = Steps(np.array([at for at, _ in found], np.int64), numbers)
-            if kept is None:
-                return steps
-            return kept.joined(steps).since(min(ats[0], max(kept.ats[-1], ats[-1]) - OPEN_MS))
+        def read(cached: DecodedBlock | None) -> DecodedBlock | None:
+            new_ticks = HeadBlock(block.cluster_id, block.device_index_id, missing_times(cached))
+            new = _decode(new_ticks.read(transaction, first_gpu))
+            if new is None or cached is None:
+                return new or cached
+            return cached.merge(new).since(min(ats[0], max(cached.ats[-1], ats[-1]) - HEAD_RETENTION_MS))
 
-        kept = self._found(("ticks", cluster_id, roster_id, first_gpu), lacks, read, warm=warm)
-        return kept and kept.at(ats)
+        key = ("ticks", block.cluster_id, block.device_index_id, first_gpu)
+        cached = self._get_or_decode(key, count_missing, read, cached_only=cached_only)
+        return cached and cached.at_times(ats)
 
-    def _found(
+    def _get_or_decode(
         self,
         key: Hashable,
-        lacks: Callable[[Steps | None], int],
-        read: Callable[[Steps | None], Steps | None],
+        count_missing: Callable[[DecodedBlock | None], int],
+        read: Callable[[DecodedBlock | None], DecodedBlock | None],
         *,
-        warm: bool,
-    ) -> Steps | None:
-        """What is kept, or what `read` makes of it if it lacks any moment."""
-        kept = self._get(key)
-        if not (missing := lacks(kept)):
-            return kept
-        if warm and missing > LITTLE:
-            raise ColdError
-        if not self._unpacking.acquire(blocking=not warm):  # what many ask for at once is unpacked once
-            raise ColdError
+        cached_only: bool,
+    ) -> DecodedBlock | None:
+        """The cached entry, or what `read` makes of it if ticks are missing."""
+        cached = self._get(key)
+        if not (missing := count_missing(cached)):
+            return cached
+        if cached_only and missing > MAX_INLINE_DECODE:
+            raise CacheMissError
+        if not self._decode_lock.acquire(blocking=not cached_only):  # concurrent readers decode an entry once
+            raise CacheMissError
         try:
-            kept = self._get(key)
-            if not lacks(kept):
-                return kept
-            found = read(kept)
-            if found is not None:
-                self._keep(key, found)
-            return found
+            cached = self._get(key)
+            if not count_missing(cached):
+                return cached
+            decoded = read(cached)
+            if decoded is not None:
+                self._put(key, decoded)
+            return decoded
         finally:
-            self._unpacking.release()
+            self._decode_lock.release()
 
-    def _get(self, key: Hashable) -> Steps | None:
+    def _get(self, key: Hashable) -> DecodedBlock | None:
         with self._lock:
-            kept = self._kept.get(key)
-            if kept is not None:
-                self._kept.move_to_end(key)
-            return kept
+            cached = self._entries.get(key)
+            if cached is not None:
+                self._entries.move_to_end(key)
+            return cached
 
-    def _keep(self, key: Hashable, steps: Steps) -> None:
+    def _put(self, key: Hashable, entry: DecodedBlock) -> None:
         with self._lock:
-            before = self._kept.pop(key, None)
-            self._kept[key] = steps
-            self.size += steps.size - (before.size if before else 0)
-            while self.size > self._most_bytes:
-                self.size -= self._kept.popitem(last=False)[1].size
+            replaced = self._entries.pop(key, None)
+            self._entries[key] = entry
+            self.size += entry.nbytes - (replaced.nbytes if replaced else 0)
+            while self.size > self._max_bytes:
+                self.size -= self._entries.popitem(last=False)[1].nbytes

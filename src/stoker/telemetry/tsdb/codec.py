@@ -1,7 +1,8 @@
-"""Readings as bytes: whole numbers in fine steps, each metric packed by itself.
+"""Encodes GPU samples: quantized to integers, one compressed column per metric.
 
-What comes back is what went in, rounded to its step; a missing value stays missing. Along time only differences are
-kept, and bytes of one weight lie together, because that is what compresses.
+Decoding returns the encoded values, rounded to their quantization step; a missing value stays missing. Columns are
+delta-encoded along time and their bytes shuffled by significance, because that compresses well. Each column stores its
+quantization, so that data written with another one stays readable.
 """
 
 import threading
@@ -13,43 +14,70 @@ from msgspec import Struct
 from numpy.typing import NDArray
 from zstandard import ZstdCompressor, ZstdDecompressor
 
-from stoker.domain.quantity import MIB
-from stoker.domain.readings import Metric
-from stoker.store.samples import Chunk, Packed
+from stoker.domain.cluster.quantity import MIB
+from stoker.domain.cluster.samples import GpuMetric
+from stoker.store.db.blob_format import add_version, strip_version
+from stoker.store.telemetry.gpu_samples import EncodedBlock, SampleChunk
 
 CHUNK_GPUS = 128
-"""How many GPUs of adjacent nodes are packed together: few enough that one of them is quickly read."""
+"""GPUs per chunk of a sealed block: few enough that reading one GPU is quick."""
 STRIPE_GPUS = 1024
-"""The same of a tick; a multiple of the former."""
-LEVEL = 1
+"""GPUs per stripe of a tick; a multiple of `CHUNK_GPUS`."""
+ZSTD_LEVEL = 1
+FORMAT_VERSION = 1
+"""The version of encoded chunks, stripes and times."""
 
-Columns = Mapping[Metric, NDArray[np.floating]]
-"""For each metric an array [gpu, tick], or [gpu] for one tick; NaN where there is no reading."""
+FORMAT_NAME = "readings of GPUs"
+
+QuantizedArray = NDArray[np.signedinteger]
+"""Quantized values."""
+Ages = NDArray[np.int16]
+"""By how much samples are older than their tick, in units of `AGE_MS`; negative if they were taken after it."""
+AGE_MS = 100
+
+Columns = Mapping[GpuMetric, NDArray[np.floating]]
+"""For each metric an array [gpu, tick], or [gpu] for one tick; NaN where there is no sample."""
 
 
-class Scale(Struct, frozen=True):
-    """How a metric is kept: how many steps one unit has, and in which whole numbers. The lowest means missing."""
+class Quantization(Struct, frozen=True):
+    """The steps per unit of a metric, and the integer type; its lowest value means missing."""
 
-    steps: float
-    whole: np.dtype
+    steps_per_unit: float
+    dtype: np.dtype
 
     @property
     def missing(self) -> int:
-        return int(np.iinfo(self.whole).min)
+        return int(np.iinfo(self.dtype).min)
 
 
-SCALES = {
-    Metric.UTILIZATION: Scale(10_000, np.dtype(np.int16)),
-    Metric.MEMORY_USED: Scale(1 / MIB, np.dtype(np.int32)),
-    Metric.POWER: Scale(10, np.dtype(np.int32)),
-    Metric.TEMPERATURE: Scale(10, np.dtype(np.int16)),
+QUANTIZATIONS = {
+    GpuMetric.UTILIZATION: Quantization(10_000, np.dtype(np.int16)),
+    GpuMetric.MEMORY_USED: Quantization(1 / MIB, np.dtype(np.int32)),
+    GpuMetric.POWER: Quantization(10, np.dtype(np.int32)),
+    GpuMetric.TEMPERATURE: Quantization(10, np.dtype(np.int16)),
 }
+
+
+AGE_QUANTIZATION = Quantization(1000 / AGE_MS, np.dtype(np.int16))
+
+
+class _Column(Struct, frozen=True, array_like=True):
+    """A compressed column of integers of `width` bytes, with `steps` per unit."""
+
+    steps: float
+    width: int
+    data: bytes
+
+    @property
+    def quantization(self) -> Quantization:
+        return Quantization(self.steps, np.dtype(f"i{self.width}"))
 
 
 class _Frames(Struct, frozen=True, array_like=True):
     gpus: int
     ticks: int
-    metrics: dict[str, bytes]
+    metrics: dict[str, _Column]
+    age: _Column | None = None
 
 
 _decoder = msgspec.msgpack.Decoder(_Frames)
@@ -57,118 +85,165 @@ _encode = msgspec.msgpack.Encoder().encode
 _local = threading.local()
 
 
-def encode_tick(values: Columns) -> list[Chunk]:
-    """Arrays [gpu] of one moment, cut into stripes."""
-    return pack_tick({metric: to_whole(metric, array) for metric, array in values.items()})
+def encode_tick(values: Columns) -> list[SampleChunk]:
+    """The stripes of one tick, from arrays [gpu]."""
+    return pack_tick({metric: quantize(metric, array) for metric, array in values.items()})
 
 
-def pack_tick(steps: Mapping[Metric, NDArray[np.signedinteger]]) -> list[Chunk]:
-    """The same of whole numbers."""
-    return _cut({metric: array[:, np.newaxis] for metric, array in steps.items()}, STRIPE_GPUS)
+def pack_tick(steps: Mapping[GpuMetric, QuantizedArray], ages: Ages | None = None) -> list[SampleChunk]:
+    """The stripes of one tick, from quantized arrays [gpu]."""
+    columns = {metric: array[:, np.newaxis] for metric, array in steps.items()}
+    return _split(columns, STRIPE_GPUS, None if ages is None else ages[:, np.newaxis])
 
 
-def encode_hour(ats: NDArray[np.int64], values: Columns) -> Packed:
-    """Arrays [gpu, tick] of a whole roster, cut into chunks."""
-    return pack_hour(ats, {metric: to_whole(metric, array) for metric, array in values.items()})
+def encode_hour(ats: NDArray[np.int64], values: Columns) -> EncodedBlock:
+    """The block of an hour, from arrays [gpu, tick] of a whole device index."""
+    return pack_hour(ats, {metric: quantize(metric, array) for metric, array in values.items()})
 
 
-def pack_hour(ats: NDArray[np.int64], steps: Mapping[Metric, NDArray[np.signedinteger]]) -> Packed:
-    """The same of whole numbers."""
-    return Packed(len(ats), encode_times(ats), CHUNK_GPUS, _cut(steps, CHUNK_GPUS))
+def pack_hour(ats: NDArray[np.int64], steps: Mapping[GpuMetric, QuantizedArray]) -> EncodedBlock:
+    """The block of an hour, from quantized arrays [gpu, tick]."""
+    return EncodedBlock(len(ats), encode_times(ats), CHUNK_GPUS, _split(steps, CHUNK_GPUS))
 
 
-def join_ticks(first_gpu: int, stripes: Sequence[bytes]) -> list[Chunk]:
-    """The same stripe at growing moments, as the chunks of a segment."""
-    cuts = _cut(unpack_ticks(stripes), CHUNK_GPUS)
-    return [Chunk(first_gpu + cut.first_gpu, cut.gpus, cut.data) for cut in cuts]
+def merge_ticks(first_gpu: int, stripes: Sequence[bytes]) -> list[SampleChunk]:
+    """Compact one stripe of increasing ticks into the chunks of a block."""
+    chunks = _split(unpack_ticks(stripes), CHUNK_GPUS, unpack_tick_ages(stripes))
+    return [SampleChunk(first_gpu + chunk.first_gpu, chunk.gpus, chunk.data) for chunk in chunks]
 
 
 def encode_times(ats: NDArray[np.int64]) -> bytes:
-    return _zstd()[0].compress(np.diff(ats.astype("<i8"), prepend=0).astype("<i8").tobytes())
+    return add_version(
+        FORMAT_VERSION, _zstd_codecs()[0].compress(np.diff(ats.astype("<i8"), prepend=0).astype("<i8").tobytes())
+    )
 
 
 def decode_times(data: bytes) -> NDArray[np.int64]:
-    return np.cumsum(np.frombuffer(_zstd()[1].decompress(data), "<i8"), dtype=np.int64)
+    body = strip_version(FORMAT_NAME, FORMAT_VERSION, data)
+    return np.cumsum(np.frombuffer(_zstd_codecs()[1].decompress(body), "<i8"), dtype=np.int64)
 
 
-def to_whole(metric: Metric, values: NDArray[np.floating]) -> NDArray[np.signedinteger]:
-    """Steps; what lies outside of the whole numbers is the nearest of them."""
-    scale = SCALES[metric]
-    limits = np.iinfo(scale.whole)
-    steps = np.rint(np.asarray(values, np.float64) * scale.steps)
+def quantize_ages(milliseconds: NDArray[np.int64]) -> Ages | None:
+    """Rounded up, so that no sample seems younger than it is; None if all were taken at their tick."""
+    limits = np.iinfo(np.int16)
+    steps = np.clip(-(-milliseconds // AGE_MS), limits.min + 1, limits.max).astype(np.int16)
+    return steps if steps.any() else None
+
+
+def quantize(metric: GpuMetric, values: NDArray[np.floating]) -> QuantizedArray:
+    """Round to steps; values out of range are clipped."""
+    return _quantize(QUANTIZATIONS[metric], values)
+
+
+def _quantize(scale: Quantization, values: NDArray[np.floating]) -> QuantizedArray:
+    limits = np.iinfo(scale.dtype)
+    steps = np.rint(np.asarray(values, np.float64) * scale.steps_per_unit)
     np.clip(steps, limits.min + 1, limits.max, out=steps)
     np.copyto(steps, limits.min, where=np.isnan(steps))
-    return steps.astype(scale.whole)
+    return steps.astype(scale.dtype)
 
 
-def pack(steps: Mapping[Metric, NDArray[np.signedinteger]]) -> bytes:
-    """Arrays [gpu, tick] of whole numbers, all of the same shape."""
-    compressor = _zstd()[0]
+def pack(steps: Mapping[GpuMetric, QuantizedArray], ages: Ages | None = None) -> bytes:
+    """Encode quantized arrays [gpu, tick] of the same shape."""
     gpus, ticks = next(iter(steps.values())).shape
-    return _encode(
-        _Frames(gpus, ticks, {metric: compressor.compress(_shuffled(array)) for metric, array in steps.items()})
-    )
+    columns: dict[str, _Column] = {
+        metric: _encode_column(QUANTIZATIONS[metric], array) for metric, array in steps.items()
+    }
+    age = None if ages is None else _encode_column(AGE_QUANTIZATION, ages)
+    return add_version(FORMAT_VERSION, _encode(_Frames(gpus, ticks, columns, age)))
 
 
-def unpack(data: bytes, metrics: Iterable[Metric] = tuple(Metric)) -> dict[Metric, NDArray[np.signedinteger]]:
-    """Arrays [gpu, tick] of whole numbers."""
-    frames = _decoder.decode(data)
-    shape = (frames.gpus, frames.ticks)
-    found: dict[Metric, NDArray[np.signedinteger]] = {}
-    for metric in metrics:
-        planes = _planes([frames], metric, shape)[0]
-        found[metric] = np.cumsum(_whole(planes, metric), axis=1, dtype=SCALES[metric].whole)
-    return found
+def unpack(data: bytes, metrics: Iterable[GpuMetric] = tuple(GpuMetric)) -> dict[GpuMetric, QuantizedArray]:
+    """Decode quantized arrays [gpu, tick]."""
+    frames = _decode_frames(data)
+    return {metric: _decode_column(frames, frames.metrics.get(metric), QUANTIZATIONS[metric]) for metric in metrics}
+
+
+def unpack_ages(data: bytes) -> Ages | None:
+    """Decode the ages [gpu, tick]; None if all samples were taken at their tick."""
+    frames = _decode_frames(data)
+    return None if frames.age is None else _decode_column(frames, frames.age, AGE_QUANTIZATION)
 
 
 def unpack_ticks(
-    stripes: Sequence[bytes], metrics: Iterable[Metric] = tuple(Metric)
-) -> dict[Metric, NDArray[np.signedinteger]]:
-    """Arrays [gpu, tick] of whole numbers, all stripes at once: there is one for every tick of an hour."""
-    every = [_decoder.decode(data) for data in stripes]
-    shape = (every[0].gpus, 1)
-    return {metric: _whole(np.moveaxis(_planes(every, metric, shape)[..., 0], 0, -1), metric) for metric in metrics}
+    stripes: Sequence[bytes], metrics: Iterable[GpuMetric] = tuple(GpuMetric)
+) -> dict[GpuMetric, QuantizedArray]:
+    """Decode the stripes of many ticks into arrays [gpu, tick], all at once, because an hour has hundreds."""
+    frames = [_decode_frames(data) for data in stripes]
+    return {
+        metric: _merge_columns(frames, [frame.metrics.get(metric) for frame in frames], QUANTIZATIONS[metric])
+        for metric in metrics
+    }
 
 
-def _planes(every: Sequence[_Frames], metric: Metric, shape: tuple[int, int]) -> NDArray[np.uint8]:
-    """Bytes [frame, weight, gpu, tick]."""
-    scale = SCALES[metric]
-    decompress = _zstd()[1].decompress
-    missing = (
-        _shuffled(np.full(shape, scale.missing, scale.whole)) if any(metric not in f.metrics for f in every) else b""
-    )
-    joined = b"".join(decompress(f.metrics[metric]) if metric in f.metrics else missing for f in every)
-    return np.frombuffer(joined, np.uint8).reshape(len(every), scale.whole.itemsize, *shape)
+def unpack_tick_ages(stripes: Sequence[bytes]) -> Ages | None:
+    """Decode the ages [gpu, tick] of many stripes; None if all samples were taken at their tick."""
+    frames = [_decode_frames(data) for data in stripes]
+    columns = [frame.age for frame in frames]
+    if all(column is None for column in columns):
+        return None
+    ages = _merge_columns(frames, columns, AGE_QUANTIZATION)
+    return np.where(ages == AGE_QUANTIZATION.missing, np.int16(0), ages)
 
 
-def _cut(steps: Mapping[Metric, NDArray[np.signedinteger]], size: int) -> list[Chunk]:
+def _decode_frames(data: bytes) -> _Frames:
+    return _decoder.decode(strip_version(FORMAT_NAME, FORMAT_VERSION, data))
+
+
+def _encode_column(scale: Quantization, steps: QuantizedArray) -> _Column:
+    return _Column(scale.steps_per_unit, scale.dtype.itemsize, _zstd_codecs()[0].compress(_delta_shuffle(steps)))
+
+
+def _merge_columns(frames: Sequence[_Frames], columns: Sequence[_Column | None], scale: Quantization) -> QuantizedArray:
+    """Decode a column of many one-tick frames into an array [gpu, tick]."""
+    gpus = frames[0].gpus
+    if any(column is not None and column.quantization != scale for column in columns):
+        return np.concatenate([_decode_column(*pair, scale) for pair in zip(frames, columns, strict=True)], axis=1)
+    decompress = _zstd_codecs()[1].decompress
+    missing = _delta_shuffle(np.full((gpus, 1), scale.missing, scale.dtype)) if None in columns else b""
+    planes = b"".join(missing if column is None else decompress(column.data) for column in columns)
+    shaped = np.frombuffer(planes, np.uint8).reshape(len(frames), scale.dtype.itemsize, gpus)
+    return _unshuffle(np.moveaxis(shaped, 0, -1), scale)
+
+
+def _decode_column(frames: _Frames, column: _Column | None, scale: Quantization) -> QuantizedArray:
+    """Decode a column into an array [gpu, tick] in the current quantization."""
+    shape = (frames.gpus, frames.ticks)
+    if column is None:
+        return np.full(shape, scale.missing, scale.dtype)
+    planes = np.frombuffer(_zstd_codecs()[1].decompress(column.data), np.uint8).reshape(column.width, *shape)
+    numbers = np.cumsum(_unshuffle(planes, column.quantization), axis=1, dtype=column.quantization.dtype)
+    if column.quantization == scale:
+        return numbers
+    return _quantize(scale, np.where(numbers == column.quantization.missing, np.nan, numbers / column.steps))
+
+
+def _split(steps: Mapping[GpuMetric, QuantizedArray], size: int, ages: Ages | None = None) -> list[SampleChunk]:
     gpus = len(next(iter(steps.values())))
-    return [
-        Chunk(
-            first,
-            min(size, gpus - first),
-            pack({metric: array[first : first + size] for metric, array in steps.items()}),
-        )
-        for first in range(0, gpus, size)
-    ]
+    chunks = []
+    for first in range(0, gpus, size):
+        rows = slice(first, first + size)
+        columns = {metric: array[rows] for metric, array in steps.items()}
+        chunks.append(SampleChunk(first, min(size, gpus - first), pack(columns, None if ages is None else ages[rows])))
+    return chunks
 
 
-def _shuffled(steps: NDArray[np.signedinteger]) -> bytes:
-    """Differences along time, which wrap, as planes of bytes."""
+def _delta_shuffle(steps: QuantizedArray) -> bytes:
+    """Differences along time, which wrap around, as byte planes."""
     little = steps.dtype.newbyteorder("<")
     change = np.array(steps, little, order="C")
     change[:, 1:] -= steps[:, :-1]
     return np.moveaxis(change.view(np.uint8).reshape(*change.shape, little.itemsize), -1, 0).tobytes()
 
 
-def _whole(planes: NDArray[np.uint8], metric: Metric) -> NDArray[np.signedinteger]:
-    """Bytes [weight, gpu, tick] as the numbers they make."""
-    little = SCALES[metric].whole.newbyteorder("<")
+def _unshuffle(planes: NDArray[np.uint8], scale: Quantization) -> QuantizedArray:
+    """Byte planes [significance, gpu, tick] as integers."""
+    little = scale.dtype.newbyteorder("<")
     return np.ascontiguousarray(np.moveaxis(planes, 0, -1)).view(little)[..., 0]
 
 
-def _zstd() -> tuple[ZstdCompressor, ZstdDecompressor]:
-    """One of each for every thread: they cannot be shared, and making them costs more than using them."""
+def _zstd_codecs() -> tuple[ZstdCompressor, ZstdDecompressor]:
+    """A pair per thread: they are not thread-safe, and creating them costs more than using them."""
     if not hasattr(_local, "zstd"):
-        _local.zstd = (ZstdCompressor(level=LEVEL), ZstdDecompressor())
+        _local.zstd = (ZstdCompressor(level=ZSTD_LEVEL), ZstdDecompressor())
     return _local.zstd

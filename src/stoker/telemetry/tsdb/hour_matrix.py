@@ -1,7 +1,6 @@
-"""All readings of one hour of a cluster, GPU by GPU, as whole numbers."""
+"""The samples of one hour of a cluster as matrices, one row per GPU and one column per tick."""
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,97 +8,116 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from stoker.domain.clock import HOUR_MS
-from stoker.domain.readings import Metric
-from stoker.store import samples
-from stoker.store.base import Transaction
-from stoker.telemetry import roster as rosters
-from stoker.telemetry.chunks import STRIPE_GPUS, decode_times, unpack, unpack_ticks
+from stoker.domain.cluster.gpu_identity import GpuId
+from stoker.domain.cluster.quantity import MIB
+from stoker.domain.cluster.samples import GpuMetric
+from stoker.store.db.base import Transaction
+from stoker.store.telemetry import gpu_samples
+from stoker.telemetry.tsdb import device_index, reader
+from stoker.telemetry.tsdb.codec import Ages
+from stoker.telemetry.tsdb.reader import BlockSamples
 
-METRICS = (Metric.UTILIZATION, Metric.MEMORY_USED)
+METRICS = (GpuMetric.UTILIZATION, GpuMetric.MEMORY_USED)
 MISSING = -1
 
-Gpu = tuple[str, int]
-"""A node and a device of it."""
 
-
-class HourReadings(Struct, frozen=True, eq=False):
-    """[gpu, tick], ordered by time; MISSING where there is none. Utilisation in hundredths of a percent, MiB."""
+class HourMatrix(Struct, frozen=True, eq=False):
+    """Matrices [gpu, tick], ordered by time; `MISSING` where there is no sample. Utilization is in hundredths of a
+    percent, memory in MiB. `memory_size` [gpu] is the last known size in MiB, 0 if none is known. `ages` [gpu, tick] is
+    by how much each sample is older than its tick; None if all were taken at their tick."""
 
     ats: NDArray[np.int64]
     utilization: NDArray[np.int16]
     memory: NDArray[np.int32]
+    memory_size: NDArray[np.int64]
+    ages: Ages | None = None
+
+    def select(self, gpus: Sequence[int]) -> "HourMatrix":
+        """Only these rows."""
+        ages = None if self.ages is None else self.ages[gpus]
+        return HourMatrix(self.ats, self.utilization[gpus], self.memory[gpus], self.memory_size[gpus], ages)
 
 
-def hour_readings(
+class DeviceRows(Struct, frozen=True, eq=False):
+    """For each GPU of a device index its row in the matrices, or -1, and its memory in MiB."""
+
+    rows: NDArray[np.intp]
+    memory_size: NDArray[np.int64]
+
+
+def read_hour_matrix(
     transaction: Transaction,
     cluster_id: str,
     hour_at: int,
-    gpus: Sequence[Gpu],
-    rows: dict[int, NDArray[np.intp]] | None = None,
-) -> HourReadings:
-    """Of these GPUs; what other GPUs said is left out. `rows` keeps where they are in rosters, for another hour."""
-    segments = samples.segments(transaction, cluster_id, hour_at, hour_at + HOUR_MS)
-    times = {segment.id: decode_times(segment.times) for segment in segments}
-    loose: defaultdict[int, list[int]] = defaultdict(list)
-    for tick in samples.ticks(transaction, cluster_id, hour_at, hour_at + HOUR_MS):
-        loose[tick.roster_id].append(tick.at)
-    ats = np.unique(np.concatenate([*times.values(), *map(_moments, loose.values()), _moments([])]))
-    sheet = _Sheet(gpus, ats, {} if rows is None else rows)
-    for segment in segments:
-        places = sheet.rows(transaction, segment.roster_id)
-        for chunk in samples.chunks(transaction, segment.id):
-            mine = places[chunk.first_gpu : chunk.first_gpu + chunk.gpus]
-            sheet.put(mine, times[segment.id], unpack(chunk.data, METRICS))
-    for roster_id, moments in loose.items():
-        places, counting = sheet.rows(transaction, roster_id), set(moments)
-        for first in range(0, len(places), STRIPE_GPUS):
-            kept = samples.stripes(transaction, cluster_id, first, moments[0], moments[-1] + 1)
-            stripes = {at: data for at, data in kept if at in counting}
-            if stripes:
-                said = unpack_ticks(list(stripes.values()), METRICS)
-                sheet.put(places[first : first + STRIPE_GPUS], _moments(list(stripes)), said)
-    return HourReadings(sheet.ats, sheet.utilization, sheet.memory)
+    gpus: Sequence[GpuId],
+    rows: dict[int, DeviceRows] | None = None,
+    lead_ms: int = 0,
+) -> HourMatrix:
+    """The samples of these GPUs from `lead_ms`, at most an hour, before the hour until its end. `rows` caches the rows
+    by device index for further hours."""
+    first_at, end_at = hour_at - lead_ms, hour_at + HOUR_MS
+    blocks = reader.list_blocks(transaction, cluster_id, first_at, end_at)
+    block_times = [ats[np.searchsorted(ats, first_at) :] for ats in (block.times() for block in blocks)]
+    ats = np.unique(np.concatenate([*block_times, np.zeros(0, np.int64)]))
+    builder = _MatrixBuilder(gpus, ats, {} if rows is None else rows)
+    for block, times in zip(blocks, block_times, strict=True):
+        if not len(times):
+            continue
+        device_rows = builder.device_rows(transaction, block.device_index_id, int(times[-1]))
+        for first_gpu, samples in block.read_all(transaction, len(device_rows), METRICS):
+            builder.add(device_rows[first_gpu : first_gpu + block.chunk_gpus], samples.since(first_at))
+    return HourMatrix(builder.ats, builder.utilization, builder.memory, builder.memory_size(), builder.ages)
 
 
-def _moments(ats: Sequence[int]) -> NDArray[np.int64]:
-    return np.array(ats, np.int64)
+class _MatrixBuilder:
+    """Fills the matrices block by block."""
 
-
-class _Sheet:
-    """The readings of these GPUs at these moments, filled bit by bit."""
-
-    def __init__(self, gpus: Sequence[Gpu], ats: NDArray[np.int64], rows: dict[int, NDArray[np.intp]]) -> None:
+    def __init__(self, gpus: Sequence[GpuId], ats: NDArray[np.int64], rows: dict[int, DeviceRows]) -> None:
         self.ats = ats
         self.utilization = np.full((len(gpus), len(ats)), MISSING, np.int16)
         self.memory = np.full((len(gpus), len(ats)), MISSING, np.int32)
+        self.ages: Ages | None = None
         self._gpus = gpus
         self._rows = rows
+        self._last_at: dict[int, int] = {}
 
-    def put(
-        self, rows: NDArray[np.intp], ats: NDArray[np.int64], values: Mapping[Metric, NDArray[np.signedinteger]]
-    ) -> None:
-        """What some GPUs said at some moments; `rows` is where they are here, -1 if they are not."""
+    def add(self, rows: NDArray[np.intp], samples: BlockSamples) -> None:
+        """Write samples to these rows; those of GPUs with row -1 are left out."""
         known = np.flatnonzero(rows >= 0)
-        place = _block(rows[known], np.searchsorted(self.ats, ats))
-        for whole, metric in ((self.utilization, Metric.UTILIZATION), (self.memory, Metric.MEMORY_USED)):
-            found = values[metric] if len(known) == len(rows) else values[metric][known]
-            whole[place] = np.maximum(found, MISSING)
+        cells = _index_cells(rows[known], np.searchsorted(self.ats, samples.ats))
+        for matrix, metric in ((self.utilization, GpuMetric.UTILIZATION), (self.memory, GpuMetric.MEMORY_USED)):
+            values = samples.values[metric]
+            matrix[cells] = np.maximum(values if len(known) == len(rows) else values[known], MISSING)
+        if samples.ages is not None:
+            if self.ages is None:
+                self.ages = np.zeros(self.utilization.shape, np.int16)
+            self.ages[cells] = samples.ages[known]
 
-    def rows(self, transaction: Transaction, roster_id: int) -> NDArray[np.intp]:
-        """Where the GPUs of a roster are here, -1 for those that are not."""
-        if roster_id not in self._rows:
-            roster = rosters.decode(samples.roster(transaction, roster_id))
-            rows = np.full(roster.gpus, MISSING, np.intp)
-            there = roster.places(self._gpus)
-            rows[there[there >= 0]] = np.flatnonzero(there >= 0)
-            self._rows[roster_id] = rows
-        return self._rows[roster_id]
+    def device_rows(self, transaction: Transaction, index_id: int, last_at: int) -> NDArray[np.intp]:
+        """The rows of the GPUs of a device index, -1 for other GPUs; `last_at` is the last tick that uses it."""
+        if index_id not in self._rows:
+            index = device_index.decode(gpu_samples.read_device_index(transaction, index_id))
+            rows = np.full(index.gpu_count, -1, np.intp)
+            index_rows = index.rows(self._gpus)
+            rows[index_rows[index_rows >= 0]] = np.flatnonzero(index_rows >= 0)
+            self._rows[index_id] = DeviceRows(rows, index.memory_bytes // MIB)
+        self._last_at[index_id] = max(last_at, self._last_at.get(index_id, 0))
+        return self._rows[index_id].rows
+
+    def memory_size(self) -> NDArray[np.int64]:
+        """The size of each GPU in the latest device index that knows it."""
+        sizes = np.zeros(len(self._gpus), np.int64)
+        for index_id in sorted(self._last_at, key=self._last_at.__getitem__):
+            device_rows = self._rows[index_id]
+            known = np.flatnonzero((device_rows.rows >= 0) & (device_rows.memory_size > 0))
+            sizes[device_rows.rows[known]] = device_rows.memory_size[known]
+        return sizes
 
 
-def _block(rows: NDArray[np.intp], columns: NDArray[np.intp]) -> tuple[Any, ...]:
-    """These rows and columns; as slices where they follow each other, which is many times as fast."""
+def _index_cells(rows: NDArray[np.intp], columns: NDArray[np.intp]) -> tuple[Any, ...]:
+    """An index of these rows and columns; slices, which are many times as fast, if both are contiguous."""
     if all(
-        len(each) and each[-1] - each[0] == len(each) - 1 and (np.diff(each) == 1).all() for each in (rows, columns)
+        len(axis) and axis[-1] - axis[0] == len(axis) - 1 and (np.diff(axis) == 1).all() for axis in (rows, columns)
     ):
         return slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1)
     return np.ix_(rows, columns)

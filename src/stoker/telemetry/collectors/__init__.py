@@ -1,0 +1,1 @@
+"""Collectors of GPU, host and pod samples. Each implements the Collector protocol of domain."""

@@ -1,0 +1,1 @@
+"""Builds the live view of a cluster from its topology, allocations and latest samples."""

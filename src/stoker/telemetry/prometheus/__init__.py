@@ -1,0 +1,1 @@
+"""Prometheus client, PromQL builders, and the metric and label names of GPU exporters."""

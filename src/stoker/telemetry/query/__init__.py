@@ -1,0 +1,1 @@
+"""Range queries over GPU samples: local store, Prometheus, and the fallback between them."""

@@ -1,0 +1,1 @@
+"""Scrapes metric pages that pods serve, and parses those of vLLM and NIM."""

@@ -1,0 +1,1 @@
+"""GPU samples at rest: codec, device index, cached reads, hour matrices and compaction of ticks into blocks."""
