@@ -1,42 +1,48 @@
-"""Everything that keeps one cluster going: what the engine reports, the queue, the alarms and the reconciler.
+"""The controller of one cluster: records what the engine reports, schedules, and reconciles.
 
-Three things wake it: a change that someone wrote, a report of the engine, and the clock.
+It is woken by workload events in the store, by reports of the engine and by timers. It starts to schedule and to
+follow events once the engine has sent its first full report.
 """
 
 import asyncio
 import logging
 from collections.abc import Iterable, Sequence
 
-from stoker.controller.effects import GRACE_SECONDS
-from stoker.controller.forever import forever
-from stoker.controller.lease import still_ours
-from stoker.controller.logs import LogCollector
-from stoker.controller.news import News
-from stoker.controller.observe import parts, record, record_rest
-from stoker.controller.queue import QueueLoop
-from stoker.controller.reconcile import Reconciler
-from stoker.controller.settle import Settled, read_states, settle
+from stoker.concurrency.failpoints import failpoint
+from stoker.concurrency.supervisor import Supervisor
+from stoker.controller.collect.logs import LogCollector
+from stoker.controller.policy.gpu_faults import requeue_from_faulty_gpus
+from stoker.controller.reconcile.contact import UNKNOWN_AFTER_SECONDS, ContactMonitor
+from stoker.controller.reconcile.effects import EngineEffects
+from stoker.controller.reconcile.observe import batches, reconcile_full_sync, record_delta
+from stoker.controller.reconcile.orphan_pods import OrphanPodReaper
+from stoker.controller.reconcile.reconciler import Reconciler
+from stoker.controller.reconcile.rollout import RolloutPolicy
+from stoker.controller.reconcile.status import SyncResult, read_states, sync_status
+from stoker.controller.runtime.dirty_set import DirtySet
+from stoker.controller.scheduling.loop import SchedulingLoop
 from stoker.domain.clock import Clock
 from stoker.domain.errors import StokerError
-from stoker.domain.names import Randomness
-from stoker.domain.workload import Phase
-from stoker.engines.base import Changes, Engine, Everything, Observation
-from stoker.engines.failpoints import failpoint
-from stoker.store import changes, workloads
-from stoker.store.base import FEW, Store, Transaction, writing
-from stoker.store.changes import ChangeRow
-from stoker.store.signal import Signal
+from stoker.domain.names import RandomBytes
+from stoker.domain.settings.schema import GpuFaultAction
+from stoker.domain.workload.phase import Phase
+from stoker.engines.model import Delta, Disconnected, FullSync, ObservedPod, SyncReport
+from stoker.engines.protocol import Engine
+from stoker.store.db.base import INLINE_MAX_PODS, Store, Transaction, writer_for
+from stoker.store.db.notify import ChangeNotifier
+from stoker.store.workloads import events, rows
+from stoker.store.workloads.events import WorkloadEventRow
 
-IDLE_SECONDS = 30.0
-"""The longest anything waits for a wake that was missed."""
-CHANGES_SECONDS = 1.0
-"""How often changes that another process wrote are looked for."""
-LOOK_BACK = 1000
-"""How many of the last changes are gone through again at the start: a crash may have come before their effect."""
-REST = 4.0
-"""After a round of planning the queue rests so many times as long as it took, so that it never takes all there is:
-a round over thousands is long, and everything that happens asks for one."""
-LONGEST_REST_SECONDS = 1.0
+RESYNC_SECONDS = 30.0
+"""How often the scheduler runs at the latest, in case a wake-up was missed."""
+EVENT_POLL_SECONDS = 1.0
+"""How often events written by other processes are polled for."""
+REPLAYED_EVENTS = 1000
+"""How many of the last events are processed again after a start: a crash may have come before they took effect."""
+COOLDOWN_FACTOR = 4.0
+"""After a scheduling cycle the scheduler pauses for this multiple of the cycle's duration, so that long cycles over
+thousands of workloads do not occupy the event loop."""
+MAX_COOLDOWN_SECONDS = 1.0
 
 log = logging.getLogger("stoker.controller")
 
@@ -48,160 +54,188 @@ class ClusterController:
         engine: Engine,
         cluster_id: str,
         clock: Clock,
-        randomness: Randomness,
-        signal: Signal,
-        news: News,
+        randomness: RandomBytes,
+        notifier: ChangeNotifier,
+        dirty: DirtySet,
+        supervisor: Supervisor,
         log_limit_bytes: int,
+        rollout: RolloutPolicy | None = None,
+        gpu_fault_action: GpuFaultAction = GpuFaultAction.KEEP,
+        unknown_after_seconds: float = UNKNOWN_AFTER_SECONDS,
     ) -> None:
         self._store = store
         self._engine = engine
         self._cluster_id = cluster_id
         self._clock = clock
-        self._signal = signal
-        self._news = news
-        self._queue_due = asyncio.Event()
-        self._observed = asyncio.Event()
-        self._queue = QueueLoop(store, cluster_id, clock, randomness)
+        self._notifier = notifier
+        self._dirty = dirty
+        self._schedule_due = asyncio.Event()
+        self._synced = asyncio.Event()
+        self._scheduling = SchedulingLoop(store, cluster_id, clock, randomness, engine.capabilities.admission)
         self._logs = LogCollector(store, engine, clock, log_limit_bytes)
-        self._reconciler = Reconciler(store, engine, cluster_id, clock, self._logs, randomness, self._moved)
-        self._changes: changes.Cursor | None = None
+        rollout_policy = rollout or RolloutPolicy()
+        self._effects = EngineEffects(
+            store, engine, cluster_id, clock, self._logs, randomness, self._mark_changed, rollout_policy
+        )
+        self._reconciler = Reconciler(store, cluster_id, clock, self._effects, self._mark_changed, rollout_policy)
+        self._gpu_fault_action = gpu_fault_action
+        self._orphans = OrphanPodReaper(store, engine, clock)
+        self._contact = ContactMonitor(store, cluster_id, clock, self._mark_changed, unknown_after_seconds)
+        self._event_cursor: events.EventCursor | None = None
+        self._supervisor = supervisor
 
     async def run(self) -> None:
+        loops = {
+            "observe": self._observe,
+            "changes": self._follow_events,
+            "queue": self._schedule,
+            "timers": self._run_timers,
+            "logs": self._logs.run,
+            "reconcile": self._reconciler.run,
+            "stray pods": self._orphans.run,
+            "contact": self._contact.run,
+        }
         async with asyncio.TaskGroup() as group:
-            for loop in (self._observe, self._follow_changes, self._plan, self._ring, self._logs.run):
-                group.create_task(forever(loop, self._cluster_id))
-            group.create_task(self._reconciler.run())
+            for name, loop in loops.items():
+                group.create_task(self._supervisor.run(name, loop))
 
-    def _moved(self, uids: Iterable[str]) -> None:
-        """These workloads, or their pods, are no longer as they were."""
+    def nodes_changed(self) -> None:
+        """Nodes were changed in the store by something other than the engine's reports: schedule."""
+        self._schedule_due.set()
+
+    def _mark_changed(self, uids: Iterable[str]) -> None:
+        """These workloads or their pods were changed: schedule, refresh the live view and wake the listeners."""
         for uid in uids:
-            self._queue.note(uid)
-            self._news.workload(uid)
-        self._queue_due.set()
-        self._signal.notify()
+            self._scheduling.mark_changed(uid)
+            self._dirty.mark_workload(uid)
+        self._schedule_due.set()
+        self._notifier.notify()
 
     async def _observe(self) -> None:
-        async for report in self._engine.observe():
-            self._note_pods(report)
-            touched, settled = await self._record(report)
+        async for report in self._engine.watch():
+            if isinstance(report, Disconnected):
+                log.warning("cluster %s cannot be reached: %s", self._cluster_id, report.message)
+                await self._contact.mark_lost(report)
+                continue
+            await self._contact.mark_restored()
+            self._effects.track_pods(report)
+            unsynced, results, orphans = await self._record(report)
+            if self._orphans.update(report, orphans):
+                self._scheduling.exclude_orphans(self._orphans.as_pods())
             if report.pods:
                 failpoint("controller.observed")
-            self._news.nodes(report.nodes)
-            if isinstance(report, Everything):
-                self._queue.forget()
-                self._news.everything()
-            self._reconciler.take(settled)
-            self._reconciler.touch(touched)
-            self._moved(touched.union(each.state.workload.uid for each in settled))
-            self._observed.set()
-            await self._end_strays(report)
+            self._dirty.mark_nodes(report.nodes)
+            if isinstance(report, FullSync):
+                self._scheduling.invalidate()
+                self._dirty.mark_all()
+            self._reconciler.submit(results)
+            self._reconciler.enqueue(unsynced)
+            self._mark_changed(unsynced.union(result.state.workload.uid for result in results))
+            self._synced.set()
+            for event in report.events:
+                await self._effects.record_engine_event(event)
 
-    def _note_pods(self, report: Observation) -> None:
-        if isinstance(report, Everything):
-            self._reconciler.had = {pod.uid for pod in report.pods}
-            return
-        self._reconciler.had |= {pod.uid for pod in report.pods}
-        self._reconciler.had -= set(report.gone)
-
-    async def _record(self, report: Observation) -> tuple[set[str], list[Settled]]:
-        """Write a report down, and what follows from it. Gives workloads that are to be looked at, and settled ones."""
+    async def _record(self, report: SyncReport) -> tuple[set[str], list[SyncResult], list[ObservedPod]]:
+        """Store a report. Returns the workloads that are still to be synced, the results of those that were, and the
+        pods that run although the store does not expect them."""
         now = self._clock.now()
-        touched: set[str] = set()
-        settled: list[Settled] = []
-        for part in parts(report, FEW):
-            settled += await self._record_part(part, now)
-        if isinstance(report, Everything):
-            touched = await self._store.write(lambda tx: record_rest(tx, self._cluster_id, report, now))
-        return touched, settled
+        unsynced: set[str] = set()
+        results: list[SyncResult] = []
+        orphans: list[ObservedPod] = []
+        for batch in batches(report, INLINE_MAX_PODS):
+            for batch_results, batch_orphans in await self._record_batch(batch, now):
+                results += batch_results
+                orphans += batch_orphans
+        if isinstance(report, FullSync):
+            unsynced = await self._store.write(lambda tx: reconcile_full_sync(tx, self._cluster_id, report, now))
+        return unsynced, results, orphans
 
-    async def _record_part(self, part: Changes, now: int) -> list[Settled]:
-        """One thing that cannot be written down keeps no other from it."""
+    async def _record_batch(self, batch: Delta, now: int) -> list[tuple[list[SyncResult], list[ObservedPod]]]:
+        """Store a batch. If that fails unexpectedly, its entries are stored one by one and the failing one skipped."""
         try:
-            write = writing(self._store, len(part.pods) + len(part.gone) + len(part.nodes))
-            return await write(lambda tx: self._record_and_settle(tx, part, now))
+            write = writer_for(self._store, len(batch.pods) + len(batch.gone) + len(batch.nodes))
+            return [await write(lambda tx: self._record_and_sync(tx, batch, now))]
         except StokerError:
             raise
         except Exception:
-            alone = list(parts(part, 1))
-            if len(alone) == 1:
-                log.exception("what the engine of cluster %s reports is passed over: %s", self._cluster_id, part)
+            entries = list(batches(batch, 1))
+            if len(entries) == 1:
+                log.exception("a report of the engine of cluster %s is skipped: %s", self._cluster_id, batch)
                 return []
-        return [each for one in alone for each in await self._record_part(one, now)]
+        return [recorded for entry in entries for recorded in await self._record_batch(entry, now)]
 
-    def _record_and_settle(self, transaction: Transaction, part: Changes, now: int) -> list[Settled]:
-        touched = record(transaction, self._cluster_id, part, now)
-        return settle(transaction, read_states(transaction, self._cluster_id, touched), self._reconciler.had, now)
+    def _record_and_sync(
+        self, transaction: Transaction, batch: Delta, now: int
+    ) -> tuple[list[SyncResult], list[ObservedPod]]:
+        changed, orphans = record_delta(transaction, self._cluster_id, batch, now)
+        if batch.nodes and self._gpu_fault_action is GpuFaultAction.REQUEUE:
+            names = {node.name for node in batch.nodes}
+            changed |= requeue_from_faulty_gpus(transaction, self._cluster_id, names, now)
+        states = read_states(transaction, self._cluster_id, changed)
+        return sync_status(transaction, states, self._effects.observed_pods, now), orphans
 
-    async def _end_strays(self, report: Observation) -> None:
-        """End pods of workloads that the store does not know: it was put back to an earlier day."""
-        if not isinstance(report, Everything):
-            return
-        running = {(pod.workload_uid, pod.attempt) for pod in report.pods if pod.workload_uid and not pod.phase.ended}
-        known = await self._store.read(lambda tx: workloads.versions(tx, {uid for uid, _ in running}))
-        for uid, attempt in sorted(running):
-            if uid not in known:
-                log.warning("pods of a workload that is not known (%s) are ended", uid)
-                await self._store.peek(still_ours)
-                try:
-                    await self._engine.remove(uid, attempt, GRACE_SECONDS)
-                except StokerError as error:
-                    log.warning("they could not be ended: %s", error.message)
-
-    async def _follow_changes(self) -> None:
-        """Take up what was changed by anyone: a stop, an edit, a new workload."""
-        await self._observed.wait()
-        with self._signal.listening() as listener:
-            if self._changes is None:
-                self._changes = changes.Cursor(max(0, await self._store.peek(changes.last) - LOOK_BACK))
-            cursor = self._changes
+    async def _follow_events(self) -> None:
+        """Process workload events, whoever wrote them: a stop request, an edit, a new workload."""
+        await self._synced.wait()
+        with self._notifier.listen() as listener:
+            if self._event_cursor is None:
+                self._event_cursor = events.EventCursor(
+                    max(0, await self._store.read_inline(events.last_seq) - REPLAYED_EVENTS)
+                )
+            cursor = self._event_cursor
             while True:
-                rows = await self._store.peek(lambda tx: cursor.read(tx, self._clock.now()))
+                rows = await self._store.read_inline(lambda tx: cursor.read(tx, self._clock.now()))
                 if not rows:
-                    await listener.wait(CHANGES_SECONDS)
+                    await listener.wait(EVENT_POLL_SECONDS)
                     continue
-                await self._follow(rows)
+                try:
+                    await self._process_events(rows)
+                except BaseException:
+                    self._event_cursor = None  # the next run of this loop reads them again
+                    raise
 
-    async def _follow(self, rows: Sequence[ChangeRow]) -> None:
-        """What was settled here needs no second look."""
-        slugs = {row.workload_uid: row.slug for row in rows}
-        versions = await self._store.peek(lambda tx: workloads.versions(tx, slugs))
-        news = {uid: slug for uid, slug in slugs.items() if self._is_news(uid, slug, *versions.get(uid, (0, "")))}
-        for uid, slug in news.items():
-            self._queue.note(uid, slug)
-            self._news.workload(uid)
-        if news:
-            acted_on = (row.workload_uid for row in rows if not Phase(row.phase).queued)
-            self._reconciler.touch(uid for uid in acted_on if uid in news)
-            self._queue_due.set()
+    async def _process_events(self, event_rows: Sequence[WorkloadEventRow]) -> None:
+        """Enqueue the workloads of events, except for versions that were synced here already."""
+        slugs = {row.workload_uid: row.slug for row in event_rows}
+        versions = await self._store.read_inline(lambda tx: rows.versions(tx, slugs))
+        unseen = {uid: slug for uid, slug in slugs.items() if self._is_unseen(uid, slug, *versions.get(uid, (0, "")))}
+        for uid, slug in unseen.items():
+            self._scheduling.mark_changed(uid, slug)
+            self._dirty.mark_workload(uid)
+        if unseen:
+            dispatched = (row.workload_uid for row in event_rows if not Phase(row.phase).is_pending)
+            self._reconciler.enqueue(uid for uid in dispatched if uid in unseen)
+            self._schedule_due.set()
 
-    def _is_news(self, uid: str, slug: str, version: int, cluster_id: str) -> bool:
+    def _is_unseen(self, uid: str, slug: str, version: int, cluster_id: str) -> bool:
         if cluster_id != self._cluster_id:
-            return self._queue.awaits(uid, slug)
-        return not self._reconciler.knows(uid, version)
+            return self._scheduling.has_dependents(uid, slug)
+        return not self._reconciler.has_synced(uid, version)
 
-    async def _plan(self) -> None:
-        await self._observed.wait()
+    async def _schedule(self) -> None:
+        await self._synced.wait()
         now = asyncio.get_running_loop().time
         while True:
+            await self._contact.wait_reachable()
             began = now()
-            outcome = await self._queue.round()
-            rest = min(LONGEST_REST_SECONDS, REST * (now() - began))
-            self._reconciler.begin(list(outcome.begun.values()))
-            self._reconciler.touch(outcome.touched)
-            for uid in (*outcome.begun, *outcome.touched):
-                self._news.workload(uid)
-            if outcome.begun or outcome.touched:
-                self._signal.notify()
-            await asyncio.sleep(rest)
-            await self._wait(self._queue_due, self._seconds_until(outcome.again_at))
+            result = await self._scheduling.run_cycle()
+            cooldown = min(MAX_COOLDOWN_SECONDS, COOLDOWN_FACTOR * (now() - began))
+            self._reconciler.start(list(result.started.values()))
+            self._reconciler.enqueue(result.changed)
+            for uid in (*result.started, *result.changed):
+                self._dirty.mark_workload(uid)
+            if result.started or result.changed or result.has_new_reasons:
+                self._notifier.notify()
+            await asyncio.sleep(cooldown)
+            await self._wait(self._schedule_due, self._seconds_until(result.next_at))
 
-    async def _ring(self) -> None:
+    async def _run_timers(self) -> None:
         while True:
-            self._reconciler.touch(self._reconciler.alarms.ring(self._clock.now()))
-            await asyncio.sleep(min(0.2, self._seconds_until(self._reconciler.alarms.next())))
+            self._reconciler.enqueue(self._reconciler.timers.pop_due(self._clock.now()))
+            await self._clock.sleep(min(0.2, self._seconds_until(self._reconciler.timers.next_due())))
 
     def _seconds_until(self, at: int | None) -> float:
-        return IDLE_SECONDS if at is None else min(IDLE_SECONDS, max(0.0, (at - self._clock.now()) / 1000))
+        return RESYNC_SECONDS if at is None else min(RESYNC_SECONDS, max(0.0, (at - self._clock.now()) / 1000))
 
     async def _wait(self, event: asyncio.Event, seconds: float) -> None:
         try:

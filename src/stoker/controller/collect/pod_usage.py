@@ -1,36 +1,38 @@
-"""Keeps what pods take of their nodes as it was read: every time while they are few, of many once a minute."""
+"""Stores the resource usage of pods: every sample of small clusters, one per minute of large ones."""
 
 import asyncio
 from collections.abc import Sequence
 
 from stoker.domain.clock import MINUTE_MS
-from stoker.domain.pod_samples import PodMetric, PodSource
-from stoker.domain.readings import PodUse
-from stoker.store import pod_samples
-from stoker.store.base import Store
+from stoker.domain.cluster.samples import PodUsage
+from stoker.domain.metrics.pod_samples import MetricValues, PodMetric, PodSampleSource
+from stoker.store.db.base import Store
+from stoker.store.telemetry import pod_samples
 
-FEW = 2_000
+MAX_FULL_RATE_PODS = 2_000
 
 
-class PodUseKeeper:
+class PodUsageRecorder:
     def __init__(self, store: Store, cluster_id: str) -> None:
         self._store = store
         self._cluster_id = cluster_id
-        self._minute = -1
+        self._last_minute = -1
 
-    async def keep(self, uses: Sequence[PodUse], at: int) -> None:
-        minute, before = at // MINUTE_MS, self._minute
-        if not uses or (minute == before and len(uses) > FEW):
+    async def record(self, uses: Sequence[PodUsage], at: int) -> None:
+        minute, before = at // MINUTE_MS, self._last_minute
+        if not uses or (minute == before and len(uses) > MAX_FULL_RATE_PODS):
             return
-        encoded = await asyncio.to_thread(_encoded, uses)
-        await self._store.write(lambda tx: pod_samples.add(tx, self._cluster_id, at, PodSource.USE, encoded))
-        self._minute = minute
+        encoded = await asyncio.to_thread(_encode, uses)
+        await self._store.write(
+            lambda tx: pod_samples.add_tick(tx, self._cluster_id, at, PodSampleSource.USAGE, encoded)
+        )
+        self._last_minute = minute
 
 
-def _encoded(uses: Sequence[PodUse]) -> dict[int, bytes]:
-    return pod_samples.encode(
-        {
-            use.pod_uid: {**use.said, PodMetric.CPU_MILLI: use.cpu_milli, PodMetric.MEMORY_BYTES: use.memory_bytes}
-            for use in uses
-        }
-    )
+def _encode(uses: Sequence[PodUsage]) -> dict[int, bytes]:
+    return pod_samples.encode_tick({use.pod_uid: _values(use) for use in uses})
+
+
+def _values(use: PodUsage) -> MetricValues:
+    cpu = {} if use.cpu_milli is None else {PodMetric.CPU_MILLI: use.cpu_milli}
+    return {**use.extra_metrics, **cpu, PodMetric.MEMORY_BYTES: use.memory_bytes}

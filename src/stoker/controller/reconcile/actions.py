@@ -1,159 +1,218 @@
-"""What the state of its pods means for a workload, and what is to be done about it: pure decisions.
+"""Decides the next action for a workload from the state of its pods.
 
-`judge` is asked again and again until it has nothing more to say; it never needs to know what was said before.
+The functions are pure. `next_action` is called again after each action until it returns None, and does not depend on
+earlier answers.
 """
 
 from collections.abc import Sequence, Set
 
 from msgspec import Struct
 
-from stoker.domain.events import Event, PodsEnded, PodsGone, PodsLost, PodsShort, PodsUp, TimedOut
-from stoker.domain.lifecycle import ran_ms
-from stoker.domain.placement import latest, predecessors
-from stoker.domain.workload import Phase, Pod, PodPhase, Workload
+from stoker.domain.cluster.quantity import humanize_count
+from stoker.domain.workload.durations import total_running_ms
+from stoker.domain.workload.events import (
+    LifecycleEvent,
+    PodsFinished,
+    PodsLost,
+    PodsNotReady,
+    PodsReady,
+    PodsTerminated,
+    TimedOut,
+)
+from stoker.domain.workload.model import DEFAULT_GRACE_SECONDS, Workload
+from stoker.domain.workload.phase import EnginePhase, Phase, PodPhase
+from stoker.domain.workload.placement import latest_pods, replaceable_pods
+from stoker.domain.workload.pod import Pod
+
+FORCE_AFTER_SECONDS = 60.0
+"""How long after the end of their grace period pods are removed by force."""
 
 
-class Happened(Struct, frozen=True):
-    """An event that the workload has to go through."""
+class EmitEvent(Struct, frozen=True):
+    """The workload goes through this lifecycle event."""
 
-    event: Event
+    event: LifecycleEvent
 
 
-class Start(Struct, frozen=True):
-    """The engine has to have these pods, at this revision."""
+class EnsurePods(Struct, frozen=True):
+    """The engine has to run those of these pods that have not ended, at this revision."""
 
     pods: tuple[Pod, ...]
 
 
-class Succeed(Struct, frozen=True):
-    """The present revision takes the places of these pods of an older one."""
-
-    followed: tuple[Pod, ...]
+class ReplacePods(Struct, frozen=True):
+    """Pods of the current revision have to be created in place of older ones."""
 
 
-class End(Struct, frozen=True):
-    """The engine has to end the pods of the attempt; those it never had are over already."""
+class TerminateAttempt(Struct, frozen=True):
+    """The engine has to terminate the pods of the attempt. It does not report `unknown_pods`."""
 
-    never_had: tuple[Pod, ...]
-
-
-class LetGo(Struct, frozen=True):
-    """The engine need not hold what is left of the attempt."""
+    unknown_pods: tuple[Pod, ...]
 
 
-Step = Happened | Start | Succeed | End | LetGo
+class SubmitToEngine(Struct, frozen=True):
+    """The workload has to be handed to an engine that runs it by itself."""
 
 
-def judge(workload: Workload, pods: Sequence[Pod], had: Set[str], now: int) -> Step | None:
-    """The next step for a workload. `pods` are those of its present attempt, `had` the uids the engine reports."""
-    if workload.phase.queued:
+class ReleaseAttempt(Struct, frozen=True):
+    """The engine may delete what is left of the attempt."""
+
+
+class AbandonRollout(Struct, frozen=True):
+    """The current revision has not become ready before its deadline."""
+
+
+ReconcileAction = (
+    EmitEvent | EnsurePods | SubmitToEngine | ReplacePods | TerminateAttempt | ReleaseAttempt | AbandonRollout
+)
+
+
+def next_action(workload: Workload, pods: Sequence[Pod], observed: Set[str], now: int) -> ReconcileAction | None:
+    """The next action for a workload. `pods` are those of its current attempt, `observed` the uids the engine
+    reports."""
+    if not workload.managed:
+        return TerminateAttempt(()) if workload.phase.is_terminating else None
+    if workload.phase.is_pending or workload.phase is Phase.UNKNOWN:
         return None
-    if workload.phase.ended:
-        return LetGo() if is_over(workload, now) else None
-    alive = tuple(pod for pod in pods if not pod.phase.ended)
-    if workload.phase.leaving or workload.then is not None:
+    if workload.phase.is_finished:
+        return ReleaseAttempt() if is_releasable(workload, now) else None
+    if workload.engine_phase is not None:
+        return _next_delegated_action(workload, now)
+    alive = tuple(pod for pod in pods if not pod.phase.is_finished)
+    if workload.phase.is_terminating or workload.next_phase is not None:
         if not alive:
-            return Happened(PodsGone(now))
-        return End(tuple(pod for pod in alive if pod.uid not in had))
-    if timed_out(workload, now):
-        return Happened(TimedOut(now))
-    event = (_ending if workload.kind.ends else _keeping)(workload, pods, alive, now)
+            return EmitEvent(PodsTerminated(now))
+        return TerminateAttempt(tuple(pod for pod in alive if pod.uid not in observed))
+    if is_timed_out(workload, now):
+        return EmitEvent(TimedOut(now))
+    event = (_run_to_completion_event if workload.runs_to_completion else _long_running_event)(
+        workload, pods, alive, now
+    )
     if event is not None:
-        return Happened(event)
-    if followed := predecessors(workload, alive):
-        return Succeed(followed)
-    wanted = tuple(pod for pod in latest(pods, workload.revision) if pod.rank < workload.spec.replicas)
-    return Start(wanted) if len(wanted) == workload.spec.replicas else None
+        return EmitEvent(event)
+    if replaceable_pods(workload, alive):
+        return ReplacePods()
+    wanted = tuple(pod for pod in latest_pods(pods, workload.revision) if pod.rank < workload.spec.replicas)
+    return EnsurePods(wanted) if len(wanted) == workload.spec.replicas else None
 
 
-def timed_out(workload: Workload, now: int) -> bool:
-    return workload.timeout_seconds > 0 and ran_ms(workload, now) >= workload.timeout_seconds * 1000
+def _next_delegated_action(workload: Workload, now: int) -> ReconcileAction | None:
+    """The engine replaces pods and ends the workload; its reports change the phase."""
+    if workload.phase.is_terminating or workload.next_phase is not None:
+        return TerminateAttempt(())
+    if workload.engine_phase is EnginePhase.REQUESTED:
+        return SubmitToEngine()
+    return EmitEvent(TimedOut(now)) if is_timed_out(workload, now) else None
 
 
-def is_over(workload: Workload, now: int) -> bool:
-    """Ended, and deleted or past the time for which the engine holds on to what ended."""
+def is_timed_out(workload: Workload, now: int) -> bool:
+    return workload.timeout_seconds > 0 and total_running_ms(workload, now) >= workload.timeout_seconds * 1000
+
+
+def is_releasable(workload: Workload, now: int) -> bool:
+    """Whether it has ended, and was deleted or is past its time to live."""
     if workload.ended_at is not None and workload.deleted_at is not None:
         return True
     return workload.ended_at is not None and now >= workload.ended_at + workload.spec.ttl_seconds * 1000
 
 
-def next_look(workload: Workload, now: int) -> int | None:
-    """When a workload has to be looked at again though nothing happened to it."""
-    if workload.phase.ended:
+def forced_termination_at(workload: Workload) -> int:
+    """When the pods of a terminating workload are removed by force: some time after their grace period."""
+    grace_seconds = DEFAULT_GRACE_SECONDS if workload.grace_seconds is None else workload.grace_seconds
+    return workload.phase_at + round((grace_seconds + FORCE_AFTER_SECONDS) * 1000)
+
+
+def next_check_at(workload: Workload, now: int) -> int | None:
+    """When the workload has to be synced again even if nothing happens."""
+    if workload.phase.is_finished:
         due = (workload.ended_at or 0) + workload.spec.ttl_seconds * 1000
         return due if due > now else None
+    if workload.phase.is_terminating or workload.next_phase is not None:
+        due = forced_termination_at(workload)
+        return due if due > now else None
     if workload.timeout_seconds and workload.running_since is not None:
-        return now + max(0, workload.timeout_seconds * 1000 - ran_ms(workload, now))
+        return now + max(0, workload.timeout_seconds * 1000 - total_running_ms(workload, now))
     return None
 
 
-def _ending(workload: Workload, pods: Sequence[Pod], alive: Sequence[Pod], now: int) -> Event | None:
-    """Of something that ends: one failing pod fails the gang, and all have to succeed."""
-    if (event := _broken(pods, alive, now)) is not None:
+def _run_to_completion_event(
+    workload: Workload, pods: Sequence[Pod], alive: Sequence[Pod], now: int
+) -> LifecycleEvent | None:
+    """For kinds that run to completion: one failed pod fails the gang, and all pods have to succeed."""
+    if (event := _failure_event(pods, alive, now)) is not None:
         return event
     if not alive and pods:
-        return PodsEnded(now, True, "every pod exited with code 0")
+        return PodsFinished(now, True, "every pod exited with code 0")
     up = bool(alive) and all(pod.phase is PodPhase.RUNNING for pod in alive)
     if up and workload.phase is not Phase.RUNNING:
-        return PodsUp(now)
+        return PodsReady(now)
     return None
 
 
-def _broken(pods: Sequence[Pod], alive: Sequence[Pod], now: int) -> Event | None:
-    """Of pods that belong together: what became of the first that failed, or was lost."""
+def _failure_event(pods: Sequence[Pod], alive: Sequence[Pod], now: int) -> LifecycleEvent | None:
+    """For pods of a gang: the event of the first pod that failed or was lost."""
     left = bool(alive)
     failed = next((pod for pod in pods if pod.phase is PodPhase.FAILED), None)
     if failed is not None:
-        return PodsEnded(now, False, why(failed), left)
+        return PodsFinished(now, False, termination_message(failed), left)
     lost = next((pod for pod in pods if pod.phase is PodPhase.LOST), None)
-    return PodsLost(now, why(lost), left) if lost is not None else None
+    return PodsLost(now, termination_message(lost), left) if lost is not None else None
 
 
-def _keeping(workload: Workload, pods: Sequence[Pod], alive: Sequence[Pod], now: int) -> Event | None:
-    """Of something that is kept up: all of the present revision have to be ready."""
-    if not workload.kind.rolls and (event := _broken(pods, alive, now)) is not None:
-        return event  # the pods of what rolls are replaced one by one, but these have to queue again
-    up = [pod for pod in latest(pods, workload.revision) if pod.phase is PodPhase.RUNNING and pod.ready]
-    settled = len(up) == workload.spec.replicas == sum(not pod.phase.ended for pod in pods)
+def _long_running_event(
+    workload: Workload, pods: Sequence[Pod], alive: Sequence[Pod], now: int
+) -> LifecycleEvent | None:
+    """For long-running kinds: all pods of the current revision have to be ready."""
+    if not workload.uses_rolling_update and (event := _failure_event(pods, alive, now)) is not None:
+        return event  # pods of rolling kinds are replaced one by one, but a gang has to be requeued
+    up = [pod for pod in latest_pods(pods, workload.revision) if pod.phase is PodPhase.RUNNING and pod.ready]
+    settled = len(up) == workload.spec.replicas == sum(not pod.phase.is_finished for pod in pods)
     if settled and workload.phase is not Phase.RUNNING:
-        return PodsUp(now)
+        return PodsReady(now)
     if len(up) == workload.spec.replicas:
         return None
-    message = _shortage(workload, pods, len(up))
+    message = _not_ready_message(workload, pods, len(up))
     if workload.phase is Phase.RUNNING or (message and message != workload.message):
-        return PodsShort(now, message or f"{len(up)} of {workload.spec.replicas} pods are up")
+        return PodsNotReady(now, message or f"{len(up)} of {workload.spec.replicas} pods are up")
     return None
 
 
-def _shortage(workload: Workload, pods: Sequence[Pod], up: int) -> str:
-    """What keeps pods from staying up; empty when they have only not come up yet."""
-    fallen = [
-        pod
-        for pod in latest(pods, workload.revision)
-        if not pod.ready and not pod.phase.ended and pod.message and pod.started_at is not None
-    ]
-    if not fallen:
+def _not_ready_message(workload: Workload, pods: Sequence[Pod], up: int) -> str:
+    """Why pods are not ready; empty if they have only not started yet."""
+    pod = find_unready_pod(workload, pods)
+    if pod is None:
         return ""
-    pod = max(fallen, key=lambda pod: pod.restarts)
-    what = "the new revision does not stay up" if workload.phase is Phase.UPDATING else "not all pods stay up"
-    count = f"{up} of {workload.spec.replicas} up"
-    return f"{what} ({count}): pod {pod.name}, restarted {_times(pod.restarts)}: {pod.message}"
+    new = workload.phase is Phase.UPDATING
+    count = f"{up} of {workload.spec.replicas}"
+    if not pod.restarts:
+        what = "the new revision is not ready" if new else "not all pods are ready"
+        return f"{what} ({count} ready): pod {pod.name}: {pod.message}"
+    what = "the new revision does not stay up" if new else "not all pods stay up"
+    return f"{what} ({count} up): pod {pod.name}, restarted {humanize_count(pod.restarts, 'time')}: {pod.message}"
 
 
-def _times(count: int) -> str:
-    return f"{count} time" if count == 1 else f"{count} times"
+def find_unready_pod(workload: Workload, pods: Sequence[Pod]) -> Pod | None:
+    """The unready pod of the current revision that was restarted most often."""
+    found = [
+        pod
+        for pod in latest_pods(pods, workload.revision)
+        if not pod.ready and not pod.phase.is_finished and pod.message and pod.started_at is not None
+    ]
+    return max(found, key=lambda pod: pod.restarts, default=None)
 
 
-def why(pod: Pod) -> str:
-    """How a pod ended, and what its engine has to say about it."""
+def termination_message(pod: Pod) -> str:
+    """How a pod ended, with the message of its engine."""
     if pod.phase is PodPhase.LOST:
         return pod.message or f"pod {pod.name} was lost with its node"
     if pod.signal:
-        return _more(f"pod {pod.name} was killed by signal {pod.signal} (exit code {128 + pod.signal})", pod.message)
+        return _append_message(
+            f"pod {pod.name} was killed by signal {pod.signal} (exit code {128 + pod.signal})", pod.message
+        )
     if pod.exit_code is None:
-        return _more(f"pod {pod.name} could not be started", pod.message)
+        return _append_message(f"pod {pod.name} could not be started", pod.message)
     return f"pod {pod.name} exited with code {pod.exit_code}"
 
 
-def _more(fact: str, message: str) -> str:
+def _append_message(fact: str, message: str) -> str:
     return f"{fact}. {message}" if message else fact

@@ -1,71 +1,79 @@
-"""What pods say about their workloads, written down for many of them at once.
+"""Derives the status of workloads from their pods, for many workloads at once.
 
-Whoever changes pods settles their workloads in the same transaction, so nobody ever sees the one without the other.
-What cannot be done in the store, because an engine has to act, is left to the reconciler.
+Pods and the status of their workloads are written in the same transaction, so readers never see one without the other.
+Actions that need an engine are left to the reconciler.
 """
 
 from collections.abc import Collection, Iterable, Sequence, Set
 
 from msgspec import Struct
 
-from stoker.controller.judge import Happened, Step, judge
-from stoker.domain.lifecycle import Change, transition
-from stoker.domain.workload import Pod, Workload
-from stoker.store import pods, workloads
-from stoker.store.base import Transaction
+from stoker.controller.reconcile.actions import EmitEvent, ReconcileAction, next_action
+from stoker.domain.workload.lifecycle import transition
+from stoker.domain.workload.model import Workload
+from stoker.domain.workload.phase_change import Transition
+from stoker.domain.workload.pod import Pod
+from stoker.store.db.base import Transaction
+from stoker.store.workloads import pods, rows, transitions
 
-EVENTS = 8
-"""More than any workload goes through at one moment."""
+MAX_EVENTS_PER_SYNC = 8
+"""More events than any workload goes through at once."""
 
 
-class State(Struct, frozen=True):
-    """A workload and the pods of its present attempt."""
+class WorkloadState(Struct, frozen=True):
+    """A workload and the pods of its current attempt."""
 
     workload: Workload
     pods: Sequence[Pod]
 
 
-class Settled(Struct, frozen=True):
-    """How a workload is now, whether that is new, and what an engine has to do about it."""
+class SyncResult(Struct, frozen=True):
+    """The state of a workload after a sync, whether the sync changed it, and the action that is left for the engine."""
 
-    state: State
+    state: WorkloadState
     changed: bool
-    step: Step | None
+    action: ReconcileAction | None
 
 
-def read_states(transaction: Transaction, cluster_id: str, uids: Collection[str]) -> list[State]:
-    """Those of the workloads that belong to the cluster."""
-    found = workloads.by_uid(transaction, uids)
-    present = pods.present(transaction, found)
-    return [State(each, present.get(each.uid, ())) for each in found.values() if each.cluster_id == cluster_id]
+def read_states(transaction: Transaction, cluster_id: str, uids: Collection[str]) -> list[WorkloadState]:
+    """The states of those workloads that belong to the cluster."""
+    workloads = rows.by_uid(transaction, uids)
+    present = pods.of_current_attempt(transaction, workloads)
+    return [
+        WorkloadState(each, present.get(each.uid, ())) for each in workloads.values() if each.cluster_id == cluster_id
+    ]
 
 
-def settle(transaction: Transaction, states: Iterable[State], had: Set[str], now: int) -> list[Settled]:
-    """Let everything happen to these workloads that their pods say has happened. `states` are of this transaction."""
-    waves: list[list[tuple[Workload, Change]]] = []
-    settled = []
+def sync_status(
+    transaction: Transaction, states: Iterable[WorkloadState], observed: Set[str], now: int
+) -> list[SyncResult]:
+    """Apply all lifecycle events that follow from the pods. `states` were read in this transaction."""
+    waves: list[list[tuple[Workload, Transition]]] = []
+    results = []
     for state in states:
-        changes, step = happen(state, had, now)
+        changes, action = advance(state, observed, now)
         for number, change in enumerate(changes):
             if number == len(waves):
                 waves.append([])
             waves[number].append(change)
         last = changes[-1][1].workload if changes else state.workload
-        settled.append(Settled(State(last, state.pods), bool(changes), step))
+        results.append(SyncResult(WorkloadState(last, state.pods), bool(changes), action))
     for wave in waves:
-        workloads.apply_all(transaction, wave)
-    return settled
+        transitions.apply_all(transaction, wave)
+    return results
 
 
-def happen(state: State, had: Set[str], now: int) -> tuple[list[tuple[Workload, Change]], Step | None]:
-    """All that happens to a workload now, in order, and what an engine has to do after that."""
+def advance(
+    state: WorkloadState, observed: Set[str], now: int
+) -> tuple[list[tuple[Workload, Transition]], ReconcileAction | None]:
+    """All transitions of a workload that are due now, in order, and the action that is left after them."""
     workload = state.workload
-    changes: list[tuple[Workload, Change]] = []
-    for _ in range(EVENTS):
-        step = judge(workload, state.pods, had, now)
-        if not isinstance(step, Happened):
-            return changes, step
-        change = transition(workload, step.event)
+    changes: list[tuple[Workload, Transition]] = []
+    for _ in range(MAX_EVENTS_PER_SYNC):
+        action = next_action(workload, state.pods, observed, now)
+        if not isinstance(action, EmitEvent):
+            return changes, action
+        change = transition(workload, action.event)
         if change is None:
             return changes, None
         changes.append((workload, change))

@@ -1,6 +1,6 @@
-"""What happened in a cluster since somebody last looked: workloads that moved, nodes that changed.
+"""The set of workloads and nodes that changed since it was last drained.
 
-It says where to look, so that a picture of a large cluster is mended and not made again.
+It lets the live view of a large cluster be updated instead of rebuilt.
 """
 
 import asyncio
@@ -9,50 +9,50 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from stoker.domain.node import Node
+from stoker.domain.cluster.node import Node
 
 
-class Taken(Struct, frozen=True):
-    """With `everything`, what changed is not known and all is to be read again."""
+class Drained(Struct, frozen=True):
+    """With `full_resync` the changes are not known and everything has to be read again."""
 
-    everything: bool
+    full_resync: bool
     workloads: frozenset[str]
     nodes: tuple[Node, ...]
 
 
-class News:
-    """Everything is new at first."""
+class DirtySet:
+    """A new set asks for a full resync."""
 
     def __init__(self) -> None:
-        self._everything = True
+        self._all = True
         self._workloads: set[str] = set()
         self._nodes: dict[str, Node] = {}
-        self._any = asyncio.Event()
-        self._any.set()
+        self._has_changes = asyncio.Event()
+        self._has_changes.set()
 
-    def workload(self, uid: str) -> None:
+    def mark_workload(self, uid: str) -> None:
         self._workloads.add(uid)
-        self._any.set()
+        self._has_changes.set()
 
-    def nodes(self, changed: Iterable[Node]) -> None:
+    def mark_nodes(self, changed: Iterable[Node]) -> None:
         for node in changed:
             self._nodes[node.name] = node
-            self._any.set()
+            self._has_changes.set()
 
-    def everything(self) -> None:
-        self._everything = True
-        self._any.set()
+    def mark_all(self) -> None:
+        self._all = True
+        self._has_changes.set()
 
     async def wait(self, seconds: float) -> None:
-        """Until there is something, or for so long."""
+        """Wait until there is a change, or for this long."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._any.wait()
+                await self._has_changes.wait()
 
-    def take(self) -> Taken:
-        taken = Taken(self._everything, frozenset(self._workloads), tuple(self._nodes.values()))
-        self._everything = False
+    def drain(self) -> Drained:
+        taken = Drained(self._all, frozenset(self._workloads), tuple(self._nodes.values()))
+        self._all = False
         self._workloads.clear()
         self._nodes.clear()
-        self._any.clear()
+        self._has_changes.clear()
         return taken

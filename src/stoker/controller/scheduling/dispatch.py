@@ -1,65 +1,33 @@
-"""From a place to pods: what is written before an engine is asked for anything.
+"""Dispatch: stores the attempt, the pods and the GPU allocations of workloads that the planner has placed.
 
-The attempt, its pods and the GPUs they hold are durable first, so a crash at any point leaves either nothing
-or all that is needed to go on.
+All of it is stored before an engine is asked for anything, so a crash at any point leaves either nothing or all that
+is needed to continue.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct, structs
 
-from stoker.controller.settle import State
-from stoker.domain.events import Placed
-from stoker.domain.lifecycle import Change, transition
-from stoker.domain.names import Randomness, ordered_uuid
-from stoker.domain.node import Node
-from stoker.domain.placement import free_devices
-from stoker.domain.resources import MILLI, Resources
-from stoker.domain.workload import Kind, Pod, Workload
-from stoker.scheduler.view import View
-from stoker.store import pods, workloads
-from stoker.store.base import Transaction
-from stoker.store.pods import Allocation
+from stoker.controller.reconcile.status import WorkloadState
+from stoker.controller.scheduling.devices import DeviceAllocator
+from stoker.domain.cluster.node import Node
+from stoker.domain.cluster.resources import MILLI
+from stoker.domain.names import RandomBytes, new_uuid7
+from stoker.domain.workload.events import Dispatched, NodesReserved
+from stoker.domain.workload.lifecycle import transition
+from stoker.domain.workload.model import Workload
+from stoker.domain.workload.phase_change import Transition
+from stoker.domain.workload.placement import missing_ranks, replaceable_pods
+from stoker.domain.workload.pod import Pod
+from stoker.domain.workload.spec import Kind
+from stoker.store.cluster import nodes
+from stoker.store.db.base import Transaction
+from stoker.store.workloads import allocations, pods, rows, transitions
+from stoker.store.workloads.allocations import Allocation
 
 
-class Room:
-    """Free GPUs of the nodes while a plan is written down: what is given out is no longer there for the next."""
-
-    def __init__(self, view: View) -> None:
-        self.nodes = view.nodes
-        self._view = view
-        self._free: dict[str, dict[int, int]] = {}
-
-    def take(self, places: Sequence[str], each: Resources) -> list[tuple[int, ...]] | None:
-        """Devices for one pod on each of these nodes; None, and nothing taken, when there are too few."""
-        taken: list[tuple[int, ...]] = []
-        for name in places:
-            devices = self._take_on(name, each)
-            if devices is None:
-                for place, given in zip(places, taken, strict=False):
-                    self._count(place, given, each, -1)
-                return None
-            taken.append(devices)
-        return taken
-
-    def _take_on(self, name: str, each: Resources) -> tuple[int, ...] | None:
-        node = self.nodes.get(name)
-        if node is None:
-            return None
-        if name not in self._free:
-            self._free[name] = free_devices(node, self._view.on_node(name))
-        devices = choose_devices(self._free[name], each)
-        if devices is not None:
-            self._count(name, devices, each, 1)
-        return devices
-
-    def _count(self, name: str, devices: Sequence[int], each: Resources, times: int) -> None:
-        for index in devices:
-            self._free[name][index] -= times * min(each.gpu_milli, MILLI)
-
-
-class Start(Struct, frozen=True):
-    """A workload as it was planned, the ranks that are to have pods, a node for each, and what it was promised."""
+class Assignment(Struct, frozen=True):
+    """A placement: the workload as it was planned, the ranks that get pods, and a node for each of them."""
 
     workload: Workload
     ranks: Sequence[int]
@@ -68,8 +36,8 @@ class Start(Struct, frozen=True):
 
 
 def pod_name(workload: Workload, rank: int) -> str:
-    """A PyTorchJob has a master and workers, but an only pod is worker 0; others count from 0."""
-    if workload.kind is not Kind.PYTORCH_JOB:
+    """The pods of a PyTorchJob are a master and workers, a single one is worker 0; others are numbered by rank."""
+    if workload.kind != Kind.PYTORCH_JOB:
         return f"{workload.slug}-{rank}"
     if workload.spec.replicas == 1:
         return f"{workload.slug}-worker-0"
@@ -77,50 +45,68 @@ def pod_name(workload: Workload, rank: int) -> str:
 
 
 def dispatch(
-    transaction: Transaction, cluster_id: str, room: Room, starts: Sequence[Start], at: int, randomness: Randomness
-) -> dict[str, State]:
-    """Give planned workloads their pods; those that are no longer as they were planned get none. Gives each that
-    begins an attempt as it is now."""
-    present = workloads.by_uid(transaction, [start.workload.uid for start in starts])
-    changes: list[tuple[Workload, Change]] = []
-    made: list[Pod] = []
-    begun: dict[str, State] = {}
-    for start in starts:
-        workload = present.get(start.workload.uid)
-        if workload is None or workload.version != start.workload.version:
+    transaction: Transaction,
+    cluster_id: str,
+    allocator: DeviceAllocator,
+    assignments: Sequence[Assignment],
+    at: int,
+    randomness: RandomBytes,
+) -> dict[str, WorkloadState]:
+    """Create the pods of planned workloads; a workload that has changed since it was planned is skipped. Returns the
+    new state of those that were dispatched, with pods if a new attempt has begun."""
+    current = rows.by_uid(transaction, [assignment.workload.uid for assignment in assignments])
+    running = [uid for uid, workload in current.items() if not workload.phase.is_pending]
+    unreleased = pods.unreleased_of_workloads(transaction, cluster_id, running) if running else {}
+    changes: list[tuple[Workload, Transition]] = []
+    new_pods: list[Pod] = []
+    dispatched: dict[str, WorkloadState] = {}
+    for assignment in assignments:
+        workload = current.get(assignment.workload.uid)
+        if workload is None or workload.version != assignment.workload.version:
             continue
-        devices = room.take(start.nodes, workload.spec.resources)
+        if missing_ranks(workload, unreleased.get(workload.uid, ()), allocator.nodes) != tuple(assignment.ranks):
+            continue  # pods are created and end without a new version of the workload
+        devices = allocator.allocate(assignment.nodes, workload.spec.resources)
         if devices is None:
             continue
-        pools = dict.fromkeys(room.nodes[name].pool for name in start.nodes)
-        change = transition(workload, Placed(at, tuple(pools), start.guaranteed_until))
+        pools = dict.fromkeys(allocator.nodes[name].pool for name in assignment.nodes)
+        new_attempt = transition(workload, Dispatched(at, tuple(pools), assignment.guaranteed_until))
+        change = new_attempt or transition(workload, NodesReserved(at, ()))
         after = change.workload if change else workload
         changes += [(workload, change)] if change else []
-        given = _pods(after, start, devices, at, randomness)
-        made += given
-        begun[after.uid] = State(after, given if change else ())
-    workloads.apply_all(transaction, changes)
-    pods.add(transaction, cluster_id, made)
-    held = [each for pod in made if pod.devices for each in allocations(pod, room.nodes[pod.node], at)]
-    pods.allocate(transaction, cluster_id, _after_others(transaction, cluster_id, held, at))
-    return begun
+        workload_pods = _build_pods(after, assignment, devices, at, randomness)
+        new_pods += workload_pods
+        dispatched[after.uid] = WorkloadState(after, workload_pods if new_attempt else ())
+    transitions.apply_all(transaction, changes)
+    pods.add(transaction, cluster_id, new_pods)
+    new_allocations = [
+        allocation
+        for pod in new_pods
+        if pod.devices
+        for allocation in build_allocations(pod, allocator.nodes[pod.node], at)
+    ]
+    allocations.allocate(transaction, cluster_id, _not_before_release(transaction, cluster_id, new_allocations, at))
+    return dispatched
 
 
-def _after_others(
-    transaction: Transaction, cluster_id: str, held: Sequence[Allocation], at: int
+def _not_before_release(
+    transaction: Transaction, cluster_id: str, new_allocations: Sequence[Allocation], at: int
 ) -> Sequence[Allocation]:
-    """A GPU is held from no earlier than another let go of it, even if the clock was set back since: no moment of it is
-    paid for twice."""
-    later = pods.let_go_after(transaction, cluster_id, at) if held else {}
-    return [structs.replace(each, from_at=max(at, later.get((each.node, each.device), at))) for each in held]
+    """Allocations that begin no earlier than the last release of their GPU, even if the clock was set back since: no
+    GPU time is charged twice."""
+    released_at = allocations.released_after(transaction, cluster_id, at) if new_allocations else {}
+    return [
+        structs.replace(allocation, from_at=max(at, released_at.get(allocation.gpu_key, at)))
+        for allocation in new_allocations
+    ]
 
 
-def _pods(
-    workload: Workload, start: Start, devices: Sequence[tuple[int, ...]], at: int, randomness: Randomness
+def _build_pods(
+    workload: Workload, assignment: Assignment, devices: Sequence[tuple[int, ...]], at: int, randomness: RandomBytes
 ) -> list[Pod]:
     return [
         Pod(
-            uid=ordered_uuid(at, randomness),
+            uid=new_uuid7(at, randomness),
             workload_uid=workload.uid,
             name=pod_name(workload, rank),
             attempt=workload.attempt,
@@ -128,32 +114,26 @@ def _pods(
             rank=rank,
             node=node,
             resources=workload.spec.resources,
-            devices=given,
+            devices=pod_devices,
             created_at=at,
         )
-        for rank, node, given in zip(start.ranks, start.nodes, devices, strict=True)
+        for rank, node, pod_devices in zip(assignment.ranks, assignment.nodes, devices, strict=True)
     ]
 
 
-def choose_devices(free: Mapping[int, int], each: Resources) -> tuple[int, ...] | None:
-    """Devices for one pod, of those with so many milli-GPUs free; None when there are too few."""
-    if not each.gpu_milli:
-        return ()
-    if each.gpu_milli < MILLI:
-        fitting = sorted((milli, index) for index, milli in free.items() if milli >= each.gpu_milli)
-        return (fitting[0][1],) if fitting else None
-    whole = sorted(index for index, milli in free.items() if milli == MILLI)
-    wanted = each.gpu_milli // MILLI
-    return tuple(whole[:wanted]) if len(whole) >= wanted else None
-
-
-def succeed(
-    transaction: Transaction, workload: Workload, followed: Sequence[Pod], at: int, randomness: Randomness
-) -> None:
-    """Pods of the present revision in the places of older ones; each holds its GPUs once the older one has gone."""
-    made = [
+def create_replacements(transaction: Transaction, planned: Workload, at: int, randomness: RandomBytes) -> bool:
+    """Create pods of the current revision on the nodes and devices of older ones; the GPUs are transferred when the
+    older pod has ended. The store decides which pods are replaced: one that has ended meanwhile is not, and one with a
+    faulty GPU is left to the scheduler. Returns False if only the scheduler has something left to do."""
+    workload = rows.find(transaction, planned.uid)
+    if workload is None or workload.version != planned.version:
+        return True
+    attempt_pods = pods.of_current_attempt(transaction, [workload.uid]).get(workload.uid, [])
+    alive = [pod for pod in attempt_pods if not pod.phase.is_finished]
+    pod_nodes = nodes.by_name(transaction, workload.cluster_id, {pod.node for pod in alive})
+    replacements = [
         Pod(
-            uid=ordered_uuid(at, randomness),
+            uid=new_uuid7(at, randomness),
             workload_uid=workload.uid,
             name=pod_name(workload, old.rank),
             attempt=workload.attempt,
@@ -164,23 +144,26 @@ def succeed(
             devices=old.devices[: -(-workload.spec.resources.gpu_milli // MILLI)],
             created_at=at,
         )
-        for old in followed
+        for old in replaceable_pods(workload, alive, pod_nodes)
     ]
-    pods.add(transaction, workload.cluster_id, made)
+    pods.add(transaction, workload.cluster_id, replacements)
+    return bool(replacements) or not replaceable_pods(workload, alive)
 
 
-def allocations(pod: Pod, node: Node | None, at: int) -> list[Allocation]:
-    """What a pod holds from now on."""
-    models = {device.index: device.model for device in node.devices} if node else {}
+def build_allocations(pod: Pod, node: Node | None, at: int) -> list[Allocation]:
+    """The GPU allocations of a pod from `at` on."""
+    devices = {device.index: device for device in node.devices} if node else {}
     return [
         Allocation(
             pod_uid=pod.uid,
             device=index,
             workload_uid=pod.workload_uid,
             node=pod.node,
-            model=models.get(index, ""),
+            model=devices[index].model if index in devices else "",
             gpu_milli=min(pod.resources.gpu_milli, MILLI),
             from_at=at,
+            gpu_uuid=devices[index].uuid if index in devices else "",
+            slot=slot,
         )
-        for index in pod.devices
+        for slot, index in enumerate(pod.devices)
     ]

@@ -1,152 +1,198 @@
-"""The queue loop: looks at what has moved in a cluster, plans, writes the plan down, and hands the started ones over.
+"""The scheduling loop: updates the cluster cache, plans, stores the plan, and returns what was dispatched.
 
-The view and the planner are kept from round to round. They are only ever as true as what was last read; what is
-written follows from them only where the workload is still at the version that was planned.
+The cache and the planner are kept from cycle to cycle. A decision is stored only if its workload is still at the
+version that was planned, and a placement only if its nodes have not changed.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from stoker.controller.dispatch import Room, Start, dispatch
-from stoker.controller.settle import State
-from stoker.controller.waits import Waits
+from stoker.concurrency.failpoints import failpoint
+from stoker.controller.reconcile.delegated import submit_pending
+from stoker.controller.reconcile.status import WorkloadState
+from stoker.controller.scheduling.devices import DeviceAllocator
+from stoker.controller.scheduling.dispatch import Assignment, dispatch
+from stoker.controller.scheduling.pending_reasons import PendingReasonWriter
 from stoker.domain.clock import Clock
-from stoker.domain.events import DependencyFailed, Event, Preempted
-from stoker.domain.lifecycle import Change as Step
-from stoker.domain.lifecycle import transition
-from stoker.domain.names import Randomness
-from stoker.domain.naming import names_for
-from stoker.domain.placement import missing_ranks
-from stoker.domain.workload import Wait, Workload
-from stoker.engines.failpoints import failpoint
-from stoker.scheduler import Change, Plan, Planner
-from stoker.scheduler.view import View
-from stoker.store import workloads
-from stoker.store.base import Store, Transaction, reading, writing
-from stoker.store.under_way import NEVER_READ, read_all, read_moved
+from stoker.domain.cluster.capabilities import Owner
+from stoker.domain.names import RandomBytes
+from stoker.domain.workload.display_names import display_names_for
+from stoker.domain.workload.events import DependencyFailed, LifecycleEvent, NodesReserved, Preempted
+from stoker.domain.workload.lifecycle import transition
+from stoker.domain.workload.model import Workload
+from stoker.domain.workload.phase import StatusReason
+from stoker.domain.workload.phase_change import Transition
+from stoker.domain.workload.placement import missing_ranks
+from stoker.domain.workload.pod import Pod
+from stoker.scheduler import Plan, Planner, SnapshotDelta
+from stoker.scheduler.cache import ClusterCache
+from stoker.store.cluster import nodes
+from stoker.store.cluster.state import UNREAD, read_delta, read_state_with_version
+from stoker.store.db.base import Store, Transaction, reader_for, writer_for
+from stoker.store.workloads import rows, transitions
 
-AGAIN_MS = 200
-"""When something is planned again that was not as it had been planned."""
-MANY = 500
-"""From so many waiting ones on, a plan is made beside the event loop."""
-
-
-class Outcome(Struct, frozen=True):
-    """What a round of planning changed, and when it has to be looked at again by itself."""
-
-    begun: Mapping[str, State] = {}
-    """Workloads that have begun an attempt, with its pods."""
-    touched: tuple[str, ...] = ()
-    """Others that changed."""
-    again_at: int | None = None
+REPLAN_MS = 200
+"""After how long a cycle is repeated whose decisions were out of date."""
+EMPTY_PLAN = Plan((), (), (), {})
+MAX_INLINE_PENDING = 500
+"""With more pending workloads than this, the planner runs in a thread."""
 
 
-class QueueLoop:
-    def __init__(self, store: Store, cluster_id: str, clock: Clock, randomness: Randomness) -> None:
+class CycleResult(Struct, frozen=True):
+    """What a scheduling cycle changed, and when the next one is due without a change."""
+
+    started: Mapping[str, WorkloadState] = {}
+    """Workloads with a new attempt, and its pods."""
+    changed: tuple[str, ...] = ()
+    """Other workloads that changed."""
+    next_at: int | None = None
+    has_new_reasons: bool = False
+    """Whether pending reasons were written."""
+
+
+class SchedulingLoop:
+    def __init__(
+        self, store: Store, cluster_id: str, clock: Clock, randomness: RandomBytes, admission: Owner = Owner.STOKER
+    ) -> None:
+        self._admission = admission
         self._store = store
         self._cluster_id = cluster_id
         self._clock = clock
         self._randomness = randomness
-        self._moved: dict[str, str] = {}
-        self._stand = NEVER_READ
-        self._known: tuple[View, Planner] | None = None
-        self._waits = Waits()
+        self._changed: dict[str, str] = {}
+        self._state_version = UNREAD
+        self._planning: tuple[ClusterCache, Planner] | None = None
+        self._pending_reasons = PendingReasonWriter()
+        self._orphans: Sequence[Pod] = ()
 
-    def note(self, uid: str, slug: str = "") -> None:
-        """This workload, or one of its pods, is not as it was. Others may wait for it by its slug."""
-        self._moved[uid] = slug or self._moved.get(uid, "")
+    def mark_changed(self, uid: str, slug: str = "") -> None:
+        """A workload or one of its pods has changed. Workloads that depend on it refer to its slug."""
+        self._changed[uid] = slug or self._changed.get(uid, "")
 
-    def awaits(self, uid: str, slug: str) -> bool:
-        """Whether something here depends on this workload, which may be of another cluster."""
-        return self._known is None or bool(self._known[0].awaited({uid: slug}))
+    def has_dependents(self, uid: str, slug: str) -> bool:
+        """Whether a workload of this cluster depends on this one, which may belong to another cluster."""
+        return self._planning is None or bool(self._planning[0].awaited_dependencies({uid: slug}))
 
-    def forget(self) -> None:
-        """Something may have been missed: the next round reads everything."""
-        self._known = None
+    def invalidate(self) -> None:
+        """Have the next cycle read everything."""
+        self._planning = None
 
-    async def round(self) -> Outcome:
-        """Plan once over everything that waits, and write down what follows."""
+    def exclude_orphans(self, orphans: Sequence[Pod]) -> None:
+        """Exclude the nodes' resources that these pods hold, and do not start the workloads they belong to."""
+        self._orphans = orphans
+        self.invalidate()
+
+    async def run_cycle(self) -> CycleResult:
+        """Plan once over all pending workloads, and store the decisions. An engine that admits workloads by itself gets
+        all of them."""
+        if self._admission is Owner.ENGINE:
+            now = self._clock.now()
+            submitted = await self._store.write(lambda tx: submit_pending(tx, self._cluster_id, now))
+            return CycleResult(changed=tuple(submitted))
         try:
-            return await self._round()
+            return await self._run_cycle()
         except BaseException:
-            self.forget()
+            self.invalidate()
             raise
 
-    async def _round(self) -> Outcome:
+    async def _run_cycle(self) -> CycleResult:
         now = self._clock.now()
-        view, planner = await self.look(now)
-        if not view.waiting:
-            return Outcome()
-        made = await asyncio.to_thread(planner.plan) if len(view.waiting) > MANY else planner.plan()
-        reasons = self._waits.to_say(view, made, now)
-        begun: Mapping[str, State] = {}
-        touched: list[str] = []
-        if made.placements or made.preemptions or made.failures or reasons:
-            pods = sum(len(each.nodes) for each in made.placements)
-            write = writing(self._store, pods + len(made.preemptions) + len(made.failures) + len(reasons))
-            begun, touched = await write(lambda tx: self._write(tx, view, made, reasons, now))
-        self._waits.said(view, reasons)
-        if begun or touched:
+        cache, planner = await self.refresh(now)
+        if not cache.pending:
+            plan = EMPTY_PLAN
+        else:
+            plan = await asyncio.to_thread(planner.plan) if len(cache.pending) > MAX_INLINE_PENDING else planner.plan()
+        reasons = self._pending_reasons.changed_reasons(cache, plan, now)
+        dispatched: Mapping[str, WorkloadState] = {}
+        changed: list[str] = []
+        events = plan_events(cache, plan, now)
+        if plan.placements or events or reasons:
+            pods = sum(len(each.nodes) for each in plan.placements)
+            write = writer_for(self._store, pods + len(events) + len(reasons))
+            dispatched, changed = await write(lambda tx: self._write(tx, cache, plan, events, reasons, now))
+        self._pending_reasons.mark_written(cache, reasons)
+        if dispatched or changed:
             failpoint("controller.dispatched")
-        decided = {each.uid for each in (*made.placements, *made.preemptions, *made.failures)}
+        decided = {each.uid for each in plan.placements} | events.keys()
         for uid in decided:
-            self.note(uid)
-        due = [at for at in (planner.wakes_at, self._waits.again_at(now)) if at is not None]
-        if decided - begun.keys() - set(touched):  # what was planned is no longer so
-            due.append(now + AGAIN_MS)
-        return Outcome(begun, tuple(touched), min(due, default=None))
+            self.mark_changed(uid)
+        due = [at for at in (planner.next_event_at, self._pending_reasons.next_at(now)) if at is not None]
+        if decided - dispatched.keys() - set(changed):  # some decisions were out of date
+            due.append(now + REPLAN_MS)
+        return CycleResult(dispatched, tuple(changed), min(due, default=None), bool(reasons))
 
-    async def look(self, now: int) -> tuple[View, Planner]:
-        """The cluster as it is now."""
-        moved, self._moved = self._moved, {}
-        if self._known is None:
-            cluster, self._stand = await self._store.read(lambda tx: read_all(tx, self._cluster_id, self._stand))
-            view = View(cluster)
-            self._known = view, Planner(view.snapshot(now))
-            self._waits.begin()
-            return self._known
-        view, planner = self._known
-        awaited = view.awaited(moved)
-        look = reading(self._store, len(moved) + len(awaited))
-        found, self._stand = await look(lambda tx: read_moved(tx, self._cluster_id, moved.keys(), awaited, self._stand))
-        woken = planner.wakes_at is not None and planner.wakes_at <= now
-        change = view.update(found, now)
-        planner.change(change)
-        if woken or change != Change(now=now):
-            self._waits.take(each.uid for each in change.waiting)
-        return self._known
+    async def refresh(self, now: int) -> tuple[ClusterCache, Planner]:
+        """Bring the cache and the planner up to date."""
+        changed_slugs, self._changed = self._changed, {}
+        if self._planning is None:
+            cluster, self._state_version = await self._store.read(
+                lambda tx: read_state_with_version(tx, self._cluster_id, self._state_version)
+            )
+            cache = ClusterCache(cluster, self._orphans)
+            self._planning = cache, Planner(cache.snapshot(now))
+            self._pending_reasons.reset()
+            return self._planning
+        cache, planner = self._planning
+        awaited = cache.awaited_dependencies(changed_slugs)
+        read = reader_for(self._store, len(changed_slugs) + len(awaited))
+        found, self._state_version = await read(
+            lambda tx: read_delta(tx, self._cluster_id, changed_slugs.keys(), awaited, self._state_version)
+        )
+        woken = planner.next_event_at is not None and planner.next_event_at <= now
+        change = cache.update(found, now)
+        planner.update(change)
+        if woken or change != SnapshotDelta(now=now):
+            self._pending_reasons.mark_pending((each.uid for each in change.pending), change.no_longer_pending)
+        return self._planning
 
     def _write(
-        self, transaction: Transaction, view: View, made: Plan, reasons: Mapping[str, Wait], now: int
-    ) -> tuple[Mapping[str, State], list[str]]:
+        self,
+        transaction: Transaction,
+        cache: ClusterCache,
+        plan: Plan,
+        events: Mapping[str, LifecycleEvent],
+        reasons: Mapping[str, StatusReason],
+        now: int,
+    ) -> tuple[Mapping[str, WorkloadState], list[str]]:
         starts = []
-        for place in made.placements:
-            workload = view.workloads[place.uid]
-            ranks = missing_ranks(workload, view.pods.get(place.uid, ()))
-            starts.append(Start(workload, ranks, place.nodes, place.guaranteed_until))
-        begun = dispatch(transaction, self._cluster_id, Room(view), starts, now, self._randomness)
-        events: dict[str, Event] = {}
-        for preemption in made.preemptions:
-            winner = names_for(view.workloads[preemption.uid], view.workloads)[preemption.for_uid]
-            events[preemption.uid] = Preempted(now, winner)
-        for failure in made.failures:
-            events[failure.uid] = DependencyFailed(now, failure.reason)
-        touched = _go_through(transaction, view, events)
-        workloads.set_waiting(transaction, reasons)
-        return begun, touched
+        current = nodes.refresh_cache(transaction, self._cluster_id, self._state_version.node_cache).nodes
+        for placement in plan.placements:
+            if any(current.get(name) is not cache.nodes.get(name) for name in placement.nodes):
+                continue  # the node has changed since the plan was made: it may have a faulty GPU now
+            workload = cache.workloads[placement.uid]
+            ranks = missing_ranks(workload, cache.pods.get(placement.uid, ()), cache.nodes)
+            starts.append(Assignment(workload, ranks, placement.nodes, placement.guaranteed_until))
+        dispatched = dispatch(transaction, self._cluster_id, DeviceAllocator(cache), starts, now, self._randomness)
+        changed = _apply_events(transaction, cache, events)
+        rows.set_pending_reasons(transaction, reasons)
+        return dispatched, changed
 
 
-def _go_through(transaction: Transaction, view: View, events: Mapping[str, Event]) -> list[str]:
-    """Only those that are still as they were when the plan was made."""
-    present = workloads.by_uid(transaction, events.keys())
-    changes: list[tuple[Workload, Step]] = []
+def plan_events(cache: ClusterCache, plan: Plan, now: int) -> dict[str, LifecycleEvent]:
+    """The lifecycle events of a plan, apart from placements."""
+    events: dict[str, LifecycleEvent] = {}
+    for uid, reserved in plan.reservations.items():
+        if cache.workloads[uid].reserved_nodes != reserved:
+            events[uid] = NodesReserved(now, reserved)
+    for preemption in plan.preemptions:
+        winner = display_names_for(cache.workloads[preemption.uid], cache.workloads)[preemption.preemptor_uid]
+        events[preemption.uid] = Preempted(now, winner)
+    for failure in plan.failures:
+        events[failure.uid] = DependencyFailed(now, failure.message)
+    return events
+
+
+def _apply_events(transaction: Transaction, cache: ClusterCache, events: Mapping[str, LifecycleEvent]) -> list[str]:
+    """Apply events to those workloads that have not changed since the plan was made."""
+    present = rows.by_uid(transaction, events.keys())
+    changes: list[tuple[Workload, Transition]] = []
     for uid, event in events.items():
         workload = present.get(uid)
-        if workload is None or workload.version != view.workloads[uid].version:
+        if workload is None or workload.version != cache.workloads[uid].version:
             continue
         if (change := transition(workload, event)) is not None:
             changes.append((workload, change))
-    workloads.apply_all(transaction, changes)
+    transitions.apply_all(transaction, changes)
     return [workload.uid for workload, _ in changes]

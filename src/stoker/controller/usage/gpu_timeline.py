@@ -1,82 +1,107 @@
-"""The GPUs that a cluster had for some hours, and who held them: worked out once for all of these hours."""
+"""The GPUs of a cluster over several hours and their allocations, computed once for all of these hours."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from msgspec import structs
-from numpy.typing import NDArray
 
-from stoker.domain.quantity import MIB
-from stoker.store.base import Transaction
-from stoker.store.gpu_spans import Span, SpanState
-from stoker.store.usage_facts import Held
-from stoker.telemetry.measured import HourReadings, hour_readings
-from stoker.usage.facts import GpuSpan, Hold, Spans, holds_of, spans_of
+from stoker.domain.cluster.gpu_identity import GpuId, is_other_gpu
+from stoker.domain.cluster.quantity import MIB
+from stoker.domain.cluster.sample_age import MAX_SAMPLE_GAP_MS
+from stoker.store.cluster.gpu_availability import GpuInterval, GpuIntervalState
+from stoker.store.db.base import Transaction
+from stoker.store.usage.hour_facts import AllocationRecord
+from stoker.telemetry.tsdb.hour_matrix import DeviceRows, HourMatrix, read_hour_matrix
+from stoker.usage.inputs import (
+    AllocationInterval,
+    DeviceInterval,
+    DeviceIntervals,
+    build_allocation_intervals,
+    build_device_intervals,
+)
 
-Gpu = tuple[str, int]
-"""A node and a device of it."""
+LOOKBACK_MS = MAX_SAMPLE_GAP_MS * 3 // 2
+"""How long before an hour samples are read: the last sample before the hour is valid into it."""
 
 
-class Fleet:
-    """A device at which a GPU was replaced by one of another kind is several GPUs, each for its time. `changes` says
-    that there is one, so that the fleet cannot stand for hours in which there was none."""
+class GpuTimeline:
+    """The GPUs that were present, each by its UUID, wherever it was. One without a UUID that was replaced by another
+    model counts as several GPUs, one after the other. `has_replacements` says that there is one; such a timeline is not
+    valid for other hours."""
 
-    def __init__(self, spans: Sequence[Span], held: Sequence[Held]) -> None:
-        there = [span for span in spans if span.state is SpanState.PRESENT]
-        kinds = sorted({_kind(span) for span in there})
-        self._gpus: list[Gpu] = [(node, device) for node, device, *_ in kinds]
-        self._rows: dict[int, NDArray[np.intp]] = {}
-        self.models = [model for *_, model, _ in kinds]
-        self.memory_size = np.array([memory_bytes // MIB for *_, memory_bytes in kinds], np.int64)
-        self._places: defaultdict[Gpu, list[int]] = defaultdict(list)
-        for place, gpu in enumerate(self._gpus):
-            self._places[gpu].append(place)
-        number = {kind: place for place, kind in enumerate(kinds)}
-        self._turns: defaultdict[Gpu, list[GpuSpan]] = defaultdict(list)
-        for span in there:
-            if len(self._places[span.node, span.device]) > 1:
-                turn = GpuSpan(number[_kind(span)], span.from_at, span.to_at)
-                self._turns[span.node, span.device].append(turn)
-        self.present = spans_of(GpuSpan(number[_kind(span)], span.from_at, span.to_at) for span in there)
-        self.faulty = self._all_of(span for span in spans if span.state is not SpanState.PRESENT)
-        self.holds = holds_of(hold for each in held for hold in self._holds(each))
-
-    @property
-    def changes(self) -> bool:
-        return bool(self._turns)
-
-    def readings(self, transaction: Transaction, cluster_id: str, hour_at: int) -> HourReadings:
-        """What a device said is said of each GPU that was there; it counts for the one that was held at that moment."""
-        if not self.changes:
-            return hour_readings(transaction, cluster_id, hour_at, self._gpus, self._rows)
-        devices = sorted(self._places)
-        row = {device: number for number, device in enumerate(devices)}
-        found = hour_readings(transaction, cluster_id, hour_at, devices, self._rows)
-        rows = [row[gpu] for gpu in self._gpus]
-        return structs.replace(found, utilization=found.utilization[rows], memory=found.memory[rows])
-
-    def _all_of(self, spans: Iterable[Span]) -> Spans:
-        return spans_of(
-            GpuSpan(place, span.from_at, span.to_at)
-            for span in spans
-            for place in self._places.get((span.node, span.device), ())
+    def __init__(self, spans: Sequence[GpuInterval], allocations: Sequence[AllocationRecord]) -> None:
+        present = [span for span in spans if span.state is GpuIntervalState.PRESENT]
+        gpus = {_device_identity(span): span.gpu for span in present}
+        kinds = sorted(gpus, key=lambda kind: (gpus[kind], kind))
+        self._gpus = [gpus[kind] for kind in kinds]
+        self._rows: dict[int, DeviceRows] = {}
+        self.models = [model for _, model, _ in kinds]
+        self._memory_size = np.array([memory_bytes // MIB for *_, memory_bytes in kinds], np.int64)
+        self._rows_by_gpu: defaultdict[str, list[int]] = defaultdict(list)
+        self._rows_by_place: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
+        for row, (kind, gpu) in enumerate(zip(kinds, self._gpus, strict=True)):
+            self._rows_by_gpu[kind[0]].append(row)
+            self._rows_by_place[gpu.node, gpu.device].append(row)
+        number = {kind: row for row, kind in enumerate(kinds)}
+        intervals = [DeviceInterval(number[_device_identity(span)], span.from_at, span.to_at) for span in present]
+        replaced = {row for rows in self._rows_by_place.values() if len(rows) > 1 for row in rows}
+        replaced.update(row for rows in self._rows_by_gpu.values() if len(rows) > 1 for row in rows)
+        self._replacement_spans: defaultdict[int, list[DeviceInterval]] = defaultdict(list)
+        for interval in intervals:
+            if interval.gpu in replaced:
+                self._replacement_spans[interval.gpu].append(interval)
+        self.present = build_device_intervals(intervals)
+        self.faulty = self._spans_of_all(span for span in spans if span.state is not GpuIntervalState.PRESENT)
+        self.allocations = build_allocation_intervals(
+            interval for record in allocations for interval in self._intervals(record)
         )
 
-    def _holds(self, held: Held) -> Iterator[Hold]:
-        places = self._places.get((held.node, held.device), ())
-        if len(places) == 1:
-            yield _hold(held, places[0], held.from_at, held.to_at)
+    @property
+    def has_replacements(self) -> bool:
+        return bool(self._replacement_spans)
+
+    def hour_matrix(self, transaction: Transaction, cluster_id: str, hour_at: int) -> HourMatrix:
+        """The samples of a device without a UUID count for the GPU that was allocated at that time. Memory sizes are
+        those the engine reports, else the sampled ones."""
+        gpus = {gpu.key: gpu for gpu in self._gpus}
+        matrix = read_hour_matrix(transaction, cluster_id, hour_at, list(gpus.values()), self._rows, LOOKBACK_MS)
+        if len(gpus) < len(self._gpus):
+            row = {key: number for number, key in enumerate(gpus)}
+            matrix = matrix.select([row[gpu.key] for gpu in self._gpus])
+        return structs.replace(
+            matrix, memory_size=np.where(self._memory_size > 0, self._memory_size, matrix.memory_size)
+        )
+
+    def _spans_of_all(self, spans: Iterable[GpuInterval]) -> DeviceIntervals:
+        return build_device_intervals(
+            DeviceInterval(row, span.from_at, span.to_at) for span in spans for row in self._find_rows(span.gpu)
+        )
+
+    def _intervals(self, allocation: AllocationRecord) -> Iterator[AllocationInterval]:
+        rows = self._find_rows(allocation.gpu)
+        if len(rows) == 1:
+            yield _interval(allocation, rows[0], allocation.from_at, allocation.to_at)
             return
-        for turn in self._turns.get((held.node, held.device), ()):
-            from_at, to_at = max(held.from_at, turn.from_at), min(held.to_at, turn.to_at)
+        for interval in (interval for row in rows for interval in self._replacement_spans[row]):
+            from_at, to_at = max(allocation.from_at, interval.from_at), min(allocation.to_at, interval.to_at)
             if from_at < to_at:
-                yield _hold(held, turn.gpu, from_at, to_at)
+                yield _interval(allocation, interval.gpu, from_at, to_at)
+
+    def _find_rows(self, gpu: GpuId) -> list[int]:
+        """The rows of a GPU by its key; by its place if its UUID was not known on one of both sides."""
+        rows = self._rows_by_gpu.get(gpu.key)
+        if rows is not None:
+            return rows
+        at_place = self._rows_by_place.get((gpu.node, gpu.device), [])
+        return [row for row in at_place if not is_other_gpu(gpu.uuid, self._gpus[row].uuid)]
 
 
-def _kind(span: Span) -> tuple[str, int, str, int]:
-    return span.node, span.device, span.model, span.memory_bytes
+def _device_identity(span: GpuInterval) -> tuple[str, str, int]:
+    return span.gpu.key, span.model, span.memory_bytes
 
 
-def _hold(held: Held, gpu: int, from_at: int, to_at: int) -> Hold:
-    return Hold(gpu, held.workload_uid, held.pod_uid, held.gpu_milli, from_at, to_at, held.started_at)
+def _interval(allocation: AllocationRecord, gpu: int, from_at: int, to_at: int) -> AllocationInterval:
+    return AllocationInterval(
+        gpu, allocation.workload_uid, allocation.pod_uid, allocation.gpu_milli, from_at, to_at, allocation.started_at
+    )

@@ -1,24 +1,26 @@
-"""Takes a picture of who holds what at every slot of a fixed grid of the wall clock.
+"""Takes snapshots of all GPU allocations at fixed times of the wall clock.
 
-A slot is kept once. After a pause the slots that passed are kept as missed.
+Every slot is stored once. Slots that passed during a pause are stored as missed.
 """
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Mapping
 
 from stoker.domain.clock import Clock
-from stoker.domain.live import Part
-from stoker.domain.usage import Payer, SnapshotWorkload
-from stoker.store import live_views, nodes, pods, snapshots, usage_facts
-from stoker.store.base import Store, Transaction
-from stoker.usage.levels import SINGLE_POD
+from stoker.domain.cluster.live_view import LiveViewKind
+from stoker.domain.usage.ledger import CostOwner
+from stoker.domain.usage.snapshots import SnapshotWorkload
+from stoker.store.cluster import live_views, nodes
+from stoker.store.db.base import Store, Transaction
+from stoker.store.usage import hour_facts, snapshots
+from stoker.store.workloads import allocations
+from stoker.usage.rollups import PER_POD_LABELS
 
-MOST_MISSED = 10_000
-"""After a longer pause only the newest slots are kept as missed."""
+MAX_MISSED_SLOTS = 10_000
+"""After a longer pause only this many of the newest slots are stored as missed."""
 
 
-class Snapshots:
+class AllocationSnapshotter:
     def __init__(self, store: Store, cluster_id: str, clock: Clock, period_seconds: int) -> None:
         self._store = store
         self._cluster_id = cluster_id
@@ -28,38 +30,40 @@ class Snapshots:
     async def run(self) -> None:
         while True:
             now = self._clock.now()
-            await asyncio.sleep((self._period_ms - now % self._period_ms) / 1000)
-            if self._clock.now() // self._period_ms != now // self._period_ms:  # else it woke up before the slot
-                await self.take()
+            await self._clock.sleep((self._period_ms - now % self._period_ms) / 1000)
+            if self._clock.now() // self._period_ms != now // self._period_ms:  # else the sleep ended before the slot
+                await self.take_snapshot()
 
-    async def take(self) -> None:
-        """Keep the slot that is now, and say which were missed before it."""
+    async def take_snapshot(self) -> None:
+        """Store the snapshot of the current slot, and the missed slots before it."""
         now = self._clock.now()
         slot = now // self._period_ms * self._period_ms
-        await self._store.write(lambda tx: self._take(tx, slot, now))
+        await self._store.write(lambda tx: self._write_slot(tx, slot, now))
 
-    def _take(self, transaction: Transaction, slot: int, now: int) -> None:
+    def _write_slot(self, transaction: Transaction, slot: int, now: int) -> None:
         last = snapshots.last_slot(transaction, self._cluster_id)
         if last is not None:
-            missed = range(max(last + self._period_ms, slot - MOST_MISSED * self._period_ms), slot, self._period_ms)
-            snapshots.miss(transaction, self._cluster_id, missed, now)
+            missed = range(
+                max(last + self._period_ms, slot - MAX_MISSED_SLOTS * self._period_ms), slot, self._period_ms
+            )
+            snapshots.add_missed(transaction, self._cluster_id, missed, now)
         gpus = sum(len(node.devices) for node in nodes.of_cluster(transaction, self._cluster_id))
-        snapshots.add(transaction, self._cluster_id, slot, gpus, self._holders(transaction), now)
+        snapshots.add(transaction, self._cluster_id, slot, gpus, self._allocated_workloads(transaction), now)
 
-    def _holders(self, transaction: Transaction) -> list[SnapshotWorkload]:
+    def _allocated_workloads(self, transaction: Transaction) -> list[SnapshotWorkload]:
         held: defaultdict[str, int] = defaultdict(int)
-        for allocation in pods.open_allocations(transaction, self._cluster_id):
+        for allocation in allocations.open_allocations(transaction, self._cluster_id):
             held[allocation.workload_uid] += allocation.gpu_milli
-        view = live_views.read(transaction, self._cluster_id, Part.CONSUMERS)
+        view = live_views.read(transaction, self._cluster_id, LiveViewKind.CONSUMERS)
         consumers = live_views.decode_consumers(view.body) if view else []
-        whose = usage_facts.workloads(transaction, held).payers
-        return named(whose, held, {consumer.uid: consumer.utilization for consumer in consumers})
+        owners = hour_facts.read_workload_facts(transaction, held).cost_owners
+        return build_snapshot_workloads(owners, held, {consumer.uid: consumer.utilization for consumer in consumers})
 
 
-def named(
-    whose: Mapping[str, Payer], held: Mapping[str, int], utilization: Mapping[str, float | None]
+def build_snapshot_workloads(
+    owners: Mapping[str, CostOwner], held: Mapping[str, int], utilization: Mapping[str, float | None]
 ) -> list[SnapshotWorkload]:
-    """Whose workloads they are that hold so many milli-GPUs, by their uids."""
+    """The owners of workloads, by uid, with the milli-GPUs they hold."""
     return [
         SnapshotWorkload(
             uid,
@@ -68,8 +72,8 @@ def named(
             payer.kind,
             held[uid],
             utilization.get(uid),
-            {key: value for key, value in payer.annotations.items() if key not in SINGLE_POD},
+            {key: value for key, value in payer.annotations.items() if key not in PER_POD_LABELS},
         )
         for uid in sorted(held)
-        if (payer := whose.get(uid)) is not None
+        if (payer := owners.get(uid)) is not None
     ]

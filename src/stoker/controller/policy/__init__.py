@@ -1,0 +1,1 @@
+"""Policies that act without a request: idle workloads, faulty GPUs, retention."""

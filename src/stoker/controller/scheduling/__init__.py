@@ -1,0 +1,1 @@
+"""The scheduling loop: reads the cluster, plans, stores placements and pending reasons."""

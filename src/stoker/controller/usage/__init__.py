@@ -1,0 +1,1 @@
+"""Closes hours into the usage ledger and takes allocation snapshots."""

@@ -1,0 +1,1 @@
+"""Delivers events from the outbox to webhooks."""
