@@ -1,4 +1,4 @@
-"""What can be done, one use-case a method: authorise, validate, commit once.
+"""The use cases, one method each: authorise, validate, commit once.
 
-Services speak the domain's words; the API families translate to and from their own.
+Services use domain names only; each API family translates them to its wire names.
 """

@@ -1,110 +1,138 @@
-"""Every service, built together over one context."""
+"""The container of all services, built once over one context."""
 
 from msgspec import Struct
 
 from stoker.domain.clock import Clock
-from stoker.domain.reach import Reach
-from stoker.domain.series import Series
-from stoker.domain.settings import Settings
-from stoker.domain.webhook_targets import Resolve
-from stoker.services.applications import Applications
-from stoker.services.authentication import Authentication
-from stoker.services.clusters import Clusters
-from stoker.services.consumption import Consumption
+from stoker.domain.cluster.engine_access import EngineAccess
+from stoker.domain.cluster.engine_catalog import EngineCatalog
+from stoker.domain.metrics.series import RangeBackend
+from stoker.domain.settings.schema import Settings
+from stoker.domain.webhooks.targets import ResolveHost
+from stoker.services.audit import AuditLog
 from stoker.services.context import Context
-from stoker.services.departments import Departments
-from stoker.services.events import Events
-from stoker.services.explain import Explain
-from stoker.services.health import Health
-from stoker.services.inside import Inside
-from stoker.services.inventory import Inventory
-from stoker.services.keys import Keys
-from stoker.services.live import Live
-from stoker.services.logs import Logs
-from stoker.services.measurements import Measurements
-from stoker.services.monitoring import Monitoring
-from stoker.services.node_totals import NodeTotals
-from stoker.services.passwords import Passwords
-from stoker.services.pods import Pods
-from stoker.services.reports import Reports
-from stoker.services.summary import Summary
-from stoker.services.totals import Totals
-from stoker.services.trail import Trail
-from stoker.services.training import Training
-from stoker.services.usage import Usage
-from stoker.services.users import Users
-from stoker.services.waste import Waste
-from stoker.services.webhooks import Webhooks
-from stoker.services.workloads import Workloads
-from stoker.services.workspaces import Workspaces
+from stoker.services.fleet.clusters import ClusterService
+from stoker.services.fleet.fleet_workloads import FleetWorkloadService
+from stoker.services.fleet.live import LiveViewReader
+from stoker.services.fleet.node_aggregates import NodeAggregates
+from stoker.services.fleet.queue_aggregates import QueueAggregates
+from stoker.services.fleet.visible_fleet import VisibleFleet
+from stoker.services.fleet.workload_aggregates import WorkloadAggregates
+from stoker.services.health import HealthService
+from stoker.services.identity.api_keys import ApiKeyService
+from stoker.services.identity.applications import ApplicationService
+from stoker.services.identity.authentication import AuthenticationService
+from stoker.services.identity.departments import DepartmentService
+from stoker.services.identity.login import LoginService
+from stoker.services.identity.passwords import Passwords
+from stoker.services.identity.tokens import TokenService
+from stoker.services.identity.users import UserService
+from stoker.services.identity.workspaces import WorkspaceService
+from stoker.services.metrics.gpu_series import GpuSeriesService
+from stoker.services.metrics.training import TrainingService
+from stoker.services.metrics.workload_metrics import WorkloadMetrics
+from stoker.services.usage.hours import UsageService
+from stoker.services.usage.reports import UsageReportService
+from stoker.services.usage.waste import WasteService
+from stoker.services.webhooks import WebhookService
+from stoker.services.workloads.admission import Admission
+from stoker.services.workloads.capacity_cache import CapacityCache
+from stoker.services.workloads.commands import WorkloadCommands
+from stoker.services.workloads.events import EventStream
+from stoker.services.workloads.explain import ExplainService
+from stoker.services.workloads.logs import LogService
+from stoker.services.workloads.plan_cache import ClusterPlanCache
+from stoker.services.workloads.pod_access import PodAccess
+from stoker.services.workloads.pods import PodService
+from stoker.services.workloads.queries import WorkloadQueries
+from stoker.services.workloads.search import WorkloadSearch
+from stoker.services.workloads.updates import WorkloadUpdates
 
 
-class Services(Struct, frozen=True):
+class ServiceContainer(Struct, frozen=True):
     settings: Settings
     clock: Clock
-    authentication: Authentication
-    users: Users
-    departments: Departments
-    workspaces: Workspaces
-    keys: Keys
-    applications: Applications
-    clusters: Clusters
-    health: Health
-    trail: Trail
-    workloads: Workloads
-    pods: Pods
-    logs: Logs
-    inside: Inside
-    inventory: Inventory
-    consumption: Consumption
-    events: Events
-    explain: Explain
-    monitoring: Monitoring
-    live: Live
-    node_totals: NodeTotals
-    summary: Summary
-    totals: Totals
-    training: Training
-    measurements: Measurements
-    usage: Usage
-    reports: Reports
-    waste: Waste
-    webhooks: Webhooks
+    authentication: AuthenticationService
+    login: LoginService
+    tokens: TokenService
+    users: UserService
+    departments: DepartmentService
+    workspaces: WorkspaceService
+    api_keys: ApiKeyService
+    applications: ApplicationService
+    clusters: ClusterService
+    health: HealthService
+    audit_log: AuditLog
+    workloads: WorkloadCommands
+    workload_updates: WorkloadUpdates
+    workload_queries: WorkloadQueries
+    pods: PodService
+    logs: LogService
+    pod_access: PodAccess
+    workload_search: WorkloadSearch
+    workload_metrics: WorkloadMetrics
+    events: EventStream
+    explain: ExplainService
+    fleet_workloads: FleetWorkloadService
+    live: LiveViewReader
+    visible_fleet: VisibleFleet
+    node_aggregates: NodeAggregates
+    workload_aggregates: WorkloadAggregates
+    queue_aggregates: QueueAggregates
+    training: TrainingService
+    gpu_series: GpuSeriesService
+    usage: UsageService
+    usage_reports: UsageReportService
+    waste: WasteService
+    webhooks: WebhookService
 
 
-def build_services(context: Context, reach: Reach, series: Series, resolve: Resolve) -> Services:
+def build_services(
+    context: Context,
+    engine_access: EngineAccess,
+    engine_catalog: EngineCatalog,
+    series: RangeBackend,
+    resolve: ResolveHost,
+) -> ServiceContainer:
     passwords = Passwords()
-    training = Training(context)
-    live = Live(context)
-    return Services(
+    training = TrainingService(context)
+    live = LiveViewReader(context)
+    plans = ClusterPlanCache(context)
+    capacity_cache = CapacityCache()
+    admission = Admission(context, capacity_cache)
+    return ServiceContainer(
         settings=context.settings,
         clock=context.clock,
-        authentication=Authentication(context, passwords),
-        users=Users(context, passwords),
-        departments=Departments(context),
-        workspaces=Workspaces(context),
-        keys=Keys(context),
-        applications=Applications(context),
-        clusters=Clusters(context),
-        health=Health(context),
-        trail=Trail(context),
-        workloads=Workloads(context),
-        pods=Pods(context),
-        logs=Logs(context, reach),
-        inside=Inside(context, reach),
-        inventory=Inventory(context),
-        consumption=Consumption(context, series),
-        events=Events(context),
-        explain=Explain(context),
-        monitoring=Monitoring(context),
+        authentication=AuthenticationService(context),
+        login=LoginService(context, passwords),
+        tokens=TokenService(context),
+        users=UserService(context, passwords),
+        departments=DepartmentService(context),
+        workspaces=WorkspaceService(context),
+        api_keys=ApiKeyService(context),
+        applications=ApplicationService(context),
+        clusters=ClusterService(context, engine_catalog),
+        health=HealthService(context),
+        audit_log=AuditLog(context),
+        workloads=WorkloadCommands(context, admission, capacity_cache),
+        workload_updates=WorkloadUpdates(context, capacity_cache, plans),
+        workload_queries=WorkloadQueries(context, admission),
+        pods=PodService(context),
+        logs=LogService(context, engine_access),
+        pod_access=PodAccess(context, engine_access),
+        workload_search=WorkloadSearch(context),
+        workload_metrics=WorkloadMetrics(context, series),
+        events=EventStream(context),
+        explain=ExplainService(context, plans),
+        fleet_workloads=FleetWorkloadService(context),
         live=live,
-        node_totals=NodeTotals(context, live),
-        summary=Summary(context),
-        totals=Totals(context),
+        visible_fleet=VisibleFleet(context, live),
+        node_aggregates=NodeAggregates(context, live),
+        workload_aggregates=WorkloadAggregates(context),
+        queue_aggregates=QueueAggregates(context),
         training=training,
-        measurements=Measurements(context, series, training),
-        usage=Usage(context),
-        reports=Reports(context),
-        waste=Waste(context, live),
-        webhooks=Webhooks(context, resolve),
+        gpu_series=GpuSeriesService(context, series, training),
+        usage=UsageService(context),
+        usage_reports=UsageReportService(context),
+        waste=WasteService(context, live),
+        webhooks=WebhookService(context, resolve),
     )

@@ -1,70 +1,65 @@
-"""What every service is given, and the two gates that every one of them uses."""
+"""The dependencies of every service, and the two checkpoints that every command passes: authorisation and audit."""
 
 from msgspec import Struct
 
+from stoker.concurrency.supervisor import LoopRegistry
+from stoker.domain.access.identity import AuditRecord
+from stoker.domain.access.permission_rules import Action
+from stoker.domain.access.permissions import NO_TARGET, Actor, Target, check_access
 from stoker.domain.clock import Clock
 from stoker.domain.errors import ErrorCode, StokerError
-from stoker.domain.identity import AuditRecord
-from stoker.domain.names import Randomness, ordered_uuid
-from stoker.domain.permissions import NOTHING, Action, Actor, Target, may
-from stoker.domain.settings import Settings
-from stoker.store import audit
-from stoker.store.base import Store, Transaction
-from stoker.store.signal import Signal
+from stoker.domain.names import RandomBytes, new_uuid7
+from stoker.domain.settings.schema import Settings
+from stoker.store.db.base import Store, Transaction
+from stoker.store.db.notify import ChangeNotifier
+from stoker.store.identity import audit
 
 OK = "ok"
 
 
 class Context(Struct, frozen=True):
-    """Store, clock, randomness and settings, built once by the server."""
+    """The dependencies of the services, built once by the server."""
 
     store: Store
     clock: Clock
-    randomness: Randomness
+    randomness: RandomBytes
     settings: Settings
     signing_key: str
-    signal: Signal
-    """Tells whoever acts on what was written that there is something new."""
+    notifier: ChangeNotifier
+    """Wakes the controllers and streams that act on committed changes."""
+    loops: LoopRegistry
+    """The background loops of this server and their failures."""
 
 
-def authorise(actor: Actor | None, action: Action, target: Target = NOTHING, hint: str = "") -> None:
-    """Go on, or refuse and say which rule refuses."""
-    verdict = may(actor, action, target)
+def authorise(actor: Actor | None, action: Action, target: Target = NO_TARGET, hint: str = "") -> None:
+    """Raise unless the actor may do this; the error names the rule that refuses."""
+    verdict = check_access(actor, action, target)
     if verdict.allowed:
         return
     if actor is None:
         raise StokerError(
-            ErrorCode.NOT_SIGNED_IN,
+            ErrorCode.UNAUTHENTICATED,
             "This needs a credential.",
             hint="Send the header Authorization: Bearer <API key>, or sign in with: stoker login",
         )
-    raise StokerError(ErrorCode.NOT_ALLOWED, f"Not allowed: {verdict.rule}.", hint=hint)
+    raise StokerError(ErrorCode.FORBIDDEN, f"Not allowed: {verdict.reason}.", hint=hint or verdict.hint)
 
 
-def authorise_admin_making(actor: Actor) -> None:
-    """A credential that is limited in any way may not make one that is not."""
-    authorise(actor, Action.ADMIN_MAKE)
-    if actor.cidrs:
-        raise StokerError(
-            ErrorCode.NOT_ALLOWED, "Not allowed: a credential that is limited to networks cannot make an admin."
-        )
-
-
-def record(
+def record_audit(
     context: Context, transaction: Transaction, actor: Actor, action: Action, target: str, detail: str = ""
 ) -> None:
-    """Write in the audit log that this was done, in the transaction that does it."""
-    add_record(context, transaction, actor, action, target, OK, detail)
+    """Record a successful action in the transaction that performs it."""
+    add_audit_record(context, transaction, actor, action, target, OK, detail)
 
 
-def add_record(
+def add_audit_record(
     context: Context, transaction: Transaction, actor: Actor, action: Action, target: str, result: str, detail: str
 ) -> None:
     now = context.clock.now()
     audit.add(
         transaction,
         AuditRecord(
-            id=ordered_uuid(now, context.randomness),
+            id=new_uuid7(now, context.randomness),
             at=now,
             actor_id=actor.user_id,
             actor=actor.name,

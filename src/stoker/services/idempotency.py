@@ -1,7 +1,7 @@
-"""A create that is sent twice happens once.
+"""Idempotency keys: a create that is sent twice happens once.
 
-The answer is kept with the change, in one transaction. An answer never holds a secret: a secret that must
-be shown again is derived from the request's own key and a salt, and only the salt is kept.
+The result is stored in the transaction of the change. A stored result holds no secret: a secret that must be shown
+again is derived from the caller's key and a salt, and only the salt is stored.
 """
 
 import hashlib
@@ -9,35 +9,37 @@ import hmac
 from typing import Generic, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
+from stoker.domain.access.permissions import Actor
 from stoker.domain.clock import HOUR_MS
 from stoker.domain.errors import ErrorCode, StokerError
-from stoker.domain.permissions import Actor
 from stoker.services.context import Context
-from stoker.store import idempotency
-from stoker.store.base import Change, Transaction
+from stoker.store.db.base import Transaction, TransactionFn
+from stoker.store.identity import idempotency
 
 T = TypeVar("T")
 SALT_BYTES = 32
 
 
-class Once(Struct, frozen=True):
-    """The caller's Idempotency-Key, and the hash of what it was sent with."""
+class IdempotencyKey(Struct, frozen=True):
+    """The caller's key, and the hash of the request it was sent with."""
 
     key: str
     request_sha256: str
 
 
-class Salted(Struct, Generic[T], frozen=True):
-    """What was made, and the salt of the secret that was made with it."""
+class SaltedResult(Struct, Generic[T], frozen=True):
+    """A created object, and the salt of its secret."""
 
-    made: T
+    result: T = field(name="made")
     salt: str
 
 
-def only_once(context: Context, actor: Actor, once: Once | None, answer: type[T], change: Change[T]) -> Change[T]:
-    """The change, or the answer it gave when this key was first sent."""
+def idempotent(
+    context: Context, actor: Actor, once: IdempotencyKey | None, result_type: type[T], change: TransactionFn[T]
+) -> TransactionFn[T]:
+    """The change, or, when this key was sent before, the stored result of the first request."""
     if once is None:
         return change
     key_sha256 = hashlib.sha256(once.key.encode()).hexdigest()
@@ -48,16 +50,16 @@ def only_once(context: Context, actor: Actor, once: Once | None, answer: type[T]
         earlier = idempotency.find(transaction, actor.user_id, key_sha256, since)
         if earlier is None:
             result = change(transaction)
-            kept = msgspec.json.encode(result).decode()
-            idempotency.add(transaction, actor.user_id, key_sha256, once.request_sha256, kept, now)
+            stored = msgspec.json.encode(result).decode()
+            idempotency.add(transaction, actor.user_id, key_sha256, once.request_sha256, stored, now)
             return result
         if earlier[0] != once.request_sha256:
             raise StokerError(
-                ErrorCode.EXISTS,
+                ErrorCode.ALREADY_EXISTS,
                 "This Idempotency-Key was already used with another request. Send a new key with a new request.",
-                field="Idempotency-Key",
+                field="idempotency_key",
             )
-        return msgspec.json.decode(earlier[1], type=answer)
+        return msgspec.json.decode(earlier[1], type=result_type)
 
     return change_once
 
@@ -66,10 +68,10 @@ def new_salt(context: Context) -> str:
     return context.randomness(SALT_BYTES).hex()
 
 
-def secret_bytes(context: Context, once: Once | None, purpose: str, salt: str) -> bytes:
-    """Bytes that nobody can guess who has only the database; the same ones for the same key and salt.
+def derive_secret(context: Context, once: IdempotencyKey | None, purpose: str, salt: str) -> bytes:
+    """Derive secret bytes; the same key and salt give the same bytes.
 
-    Without a key of the caller's the salt is kept nowhere.
+    The stored salt alone does not reveal them: the signing key, and the caller's key if there is one, are needed too.
     """
     parts = "\n".join((purpose, salt, once.key if once else ""))
     return hmac.digest(context.signing_key.encode(), parts.encode(), "sha256")

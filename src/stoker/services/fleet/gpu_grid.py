@@ -1,48 +1,30 @@
-"""Nodes and GPUs of all clusters as one grid each: filtered and sorted in columns, so that 100,000 of them are no wait.
+"""The GPUs of all clusters as one grid.
 
-A grid does not change; the orders that were asked for once are kept with it.
+The grid filters and sorts by columns, so that a page of 100,000 GPUs takes milliseconds; it does not change.
 """
 
-from collections import defaultdict
-from collections.abc import Sequence
-from enum import StrEnum
+from collections import Counter, defaultdict
+from collections.abc import Container, Sequence
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from stoker.domain.identity import Cluster
-from stoker.domain.listing import Listing, Window
-from stoker.domain.live import GpuColumns, NodeNow
-from stoker.domain.resources import MILLI
+from stoker.domain.access.identity import Cluster
+from stoker.domain.cluster.live_view import GpuColumns, GpuState
+from stoker.domain.queries.pages import PageRequest, PageResult
+from stoker.domain.workload.idle_samples import idle_mask
+from stoker.services.fleet.columns import CategoricalColumn, GridSort, SortOrders, float_array
 
-
-class GpuState(StrEnum):
-    IDLE = "idle"
-    ALLOCATED = "allocated"
-    FAULTY = "faulty"
-
-
-class NodeState(StrEnum):
-    IDLE = "idle"
-    PARTIAL = "partial"
-    BUSY = "busy"
-    FAULTY = "faulty"
-
-
-class GridSort(StrEnum):
-    """By name is by cluster, node and device."""
-
-    NAME = "name"
-    ALLOCATED = "allocated"
-    UTILIZATION = "utilization"
-    MEMORY = "memory"
-    POWER = "power"
-    TEMPERATURE = "temperature"
+GPU_COLUMN_NAMES = (
+    *("node", "device", "model", "fault", "utilization", "memory_used_bytes", "memory_total_bytes"),
+    *("power_watts", "temperature"),
+)
+"""The columns that do not depend on the allocation of a GPU."""
 
 
 class GpuQuery(Struct, frozen=True, kw_only=True):
-    """Nothing is everything; `node` is a whole name, `model` and `workload` are parts of one in any case."""
+    """An empty filter matches everything; `node` matches a whole name, `model` and `workload` a part, ignoring case."""
 
     cluster_id: str = ""
     node: str = ""
@@ -53,17 +35,8 @@ class GpuQuery(Struct, frozen=True, kw_only=True):
     descending: bool = False
 
 
-class NodeQuery(Struct, frozen=True, kw_only=True):
-    cluster_id: str = ""
-    text: str = ""
-    pool: str = ""
-    state: NodeState | None = None
-    sort: GridSort = GridSort.NAME
-    descending: bool = False
-
-
-class GpuNow(Struct, frozen=True):
-    """One GPU; what is not known is None."""
+class GpuGridRow(Struct, frozen=True):
+    """One GPU; None is an unknown value."""
 
     cluster: Cluster
     node: str
@@ -79,154 +52,131 @@ class GpuNow(Struct, frozen=True):
     power_watts: float | None
     temperature: float | None
     idle_since: int | None
+    uuid: str = ""
 
 
-class NodeGpus(Struct, frozen=True, gc=False):
-    """The GPUs of one node together: their memory, what is used of it, and what is held of them and idle."""
+class NodeGpuTotals(Struct, frozen=True, gc=False):
+    """The GPUs of one node together: memory, used memory, and GPUs that are allocated but idle."""
 
     memory_bytes: int = 0
     used_bytes: int = 0
     idle_milli: int = 0
 
 
-class IdleShare(Struct, frozen=True, gc=False):
-    """What a workload holds of an idle GPU, and since when that has been idle in its hands, if that is known."""
+class IdleAllocation(Struct, frozen=True, gc=False):
+    """The share of an idle GPU that a workload has; `idle_since` is None when the start of the idle time is unknown."""
 
     workload: str
+    node: str
     model: str
     gpu_milli: int
     idle_since: int | None
 
 
-Numbers = NDArray[np.float64]
-
-
-class _Orders:
-    """The places of a grid in the orders that were asked for."""
-
-    def __init__(self, columns: dict[GridSort, Numbers], size: int) -> None:
-        self._columns = columns
-        self._size = size
-        self._known: dict[tuple[GridSort, bool], NDArray[np.intp]] = {}
-
-    def column(self, sort: GridSort) -> Numbers:
-        return self._columns[sort]
-
-    def places(self, sort: GridSort, *, descending: bool) -> NDArray[np.intp]:
-        """What is not known comes last either way; what is equal stays in the order of names."""
-        key = (sort, descending)
-        if key not in self._known:
-            if sort is GridSort.NAME:
-                found = np.arange(self._size)
-                self._known[key] = found[::-1] if descending else found
-            else:
-                column = self._columns[sort]
-                self._known[key] = np.argsort(-column if descending else column, kind="stable")
-        return self._known[key]
-
-
-class _Words:
-    """A column of words that repeat: each word is looked at once, and a place is the number of its word."""
-
-    def __init__(self, values: Sequence[str | None]) -> None:
-        self._numbers: dict[str | None, int] = {}
-        known = self._numbers
-        self._codes = np.fromiter((known.setdefault(value, len(known)) for value in values), np.int32, len(values))
-
-    def same(self, word: str) -> NDArray[np.bool_]:
-        return self._codes == self._numbers.get(word, -1)
-
-    def holding(self, text: str) -> NDArray[np.bool_]:
-        """Where a part of the word is this, in any case."""
-        folded = text.casefold()
-        alike = [word is not None and folded in word.casefold() for word in self._numbers]
-        return np.array(alike, np.bool_)[self._codes] if alike else np.zeros(0, np.bool_)
-
-
 class GpuGrid:
-    def __init__(self, found: Sequence[tuple[Cluster, GpuColumns]]) -> None:
-        self._clusters = [cluster for cluster, _ in found]
-        self._columns = columns = [each for _, each in found]
-        self._starts = np.cumsum([0, *(len(each.node) for each in columns)])
+    def __init__(self, gpus_by_cluster: Sequence[tuple[Cluster, GpuColumns]]) -> None:
+        self._clusters = [cluster for cluster, _ in gpus_by_cluster]
+        self._columns = [columns for _, columns in gpus_by_cluster]
+        self._starts = np.cumsum([0, *(len(columns.node) for columns in self._columns)])
         self._size = int(self._starts[-1])
-        self._allocated = _numbers([value for each in columns for value in each.allocated_milli])
-        self._faulty = np.fromiter((bool(fault) for each in columns for fault in each.fault), np.bool_, self._size)
-        self._nodes = _Words([value for each in columns for value in each.node])
-        self._models = _Words([value for each in columns for value in each.model])
-        self._workloads = _Words([value for each in columns for value in each.workload])
-        used = _numbers([value for each in columns for value in each.memory_used_bytes])
-        total = _numbers([value or None for each in columns for value in each.memory_total_bytes])
-        self._orders = _Orders(
+        self._allocated = float_array([value for columns in self._columns for value in columns.allocated_milli])
+        self._faulty = np.fromiter(
+            (bool(fault) for columns in self._columns for fault in columns.fault), np.bool_, self._size
+        )
+        self._nodes = CategoricalColumn([value for columns in self._columns for value in columns.node])
+        self._models = CategoricalColumn([value for columns in self._columns for value in columns.model])
+        self._workloads = CategoricalColumn([value for columns in self._columns for value in columns.workload])
+        used = float_array([value for columns in self._columns for value in columns.memory_used_bytes])
+        total = float_array([value or None for columns in self._columns for value in columns.memory_total_bytes])
+        self._orders = SortOrders(
             {
                 GridSort.ALLOCATED: self._allocated,
-                GridSort.UTILIZATION: _numbers([value for each in columns for value in each.utilization]),
+                GridSort.UTILIZATION: float_array(
+                    [value for columns in self._columns for value in columns.utilization]
+                ),
                 GridSort.MEMORY: used / total,
-                GridSort.POWER: _numbers([value for each in columns for value in each.power_watts]),
-                GridSort.TEMPERATURE: _numbers([value for each in columns for value in each.temperature]),
+                GridSort.POWER: float_array([value for columns in self._columns for value in columns.power_watts]),
+                GridSort.TEMPERATURE: float_array(
+                    [value for columns in self._columns for value in columns.temperature]
+                ),
             },
-            self._size,
+            self._name_order(),
         )
 
-    def browse(self, query: GpuQuery, window: Window) -> Listing[GpuNow]:
-        places = self._orders.places(query.sort, descending=query.descending)
+    def list_gpus(self, query: GpuQuery, window: PageRequest) -> PageResult[GpuGridRow]:
+        rows = self._orders.row_order(query.sort, descending=query.descending)
         masks = self._masks(query)
         if masks:
-            places = places[np.logical_and.reduce(masks)[places]]
-        shown = places[window.offset : window.offset + window.limit]
-        return Listing([self._gpu(place) for place in shown.tolist()], len(places))
+            rows = rows[np.logical_and.reduce(masks)[rows]]
+        page = rows[window.offset : window.offset + window.limit]
+        return PageResult([self._build_row(row) for row in page.tolist()], len(rows))
 
-    def idle(self, cluster_id: str, up_to: float) -> list[IdleShare]:
-        """What is held of GPUs without a fault that are used no more than this."""
-        used = self._orders.column(GridSort.UTILIZATION)
-        mask = (self._allocated > 0) & ~self._faulty & (used <= up_to)
-        found = []
-        for number, columns in enumerate(self._columns):
-            if cluster_id in ("", self._clusters[number].id):
-                places = np.flatnonzero(mask[self._starts[number] : self._starts[number + 1]]).tolist()
-                found += _idle_shares(columns, places)
-        return found
+    def allocated_to(self, slugs: Container[str | None]) -> list[tuple[Cluster, GpuColumns]]:
+        """The GPUs allocated to these workloads, each with the shares of these workloads only."""
+        pairs = zip(self._clusters, self._columns, strict=True)
+        return [(cluster, _filter_allocated_to(columns, slugs)) for cluster, columns in pairs]
 
-    def by_node(self, idle_before: int) -> dict[tuple[str, str], NodeGpus]:
-        """By cluster and node; idle is what has been so since before this moment."""
-        sums: dict[tuple[str, str], tuple[int, int, int]] = {}
-        for cluster, each in zip(self._clusters, self._columns, strict=True):
-            since = each.idle_since or [None] * len(each.node)
-            columns = (each.node, each.memory_total_bytes, each.memory_used_bytes, each.allocated_milli, since)
-            for node, size, used, milli, at in zip(*columns, strict=True):
-                memory, taken, idle = sums.get((cluster.id, node), (0, 0, 0))
-                long = milli if at is not None and at < idle_before else 0
-                sums[cluster.id, node] = (memory + size, taken + (used or 0), idle + long)
-        return {key: NodeGpus(*amounts) for key, amounts in sums.items()}
+    def idle_allocations(self, cluster_id: str, percent: float) -> list[IdleAllocation]:
+        """Allocations of GPUs without a fault whose utilization is at most this."""
+        idle = idle_mask(self._orders.column(GridSort.UTILIZATION), percent)
+        mask = (self._allocated > 0) & ~self._faulty & idle
+        allocations = []
+        for index, columns in enumerate(self._columns):
+            if cluster_id in ("", self._clusters[index].id):
+                rows = np.flatnonzero(mask[self._starts[index] : self._starts[index + 1]]).tolist()
+                allocations += _idle_allocations(columns, rows)
+        return allocations
+
+    def totals_by_node(self, idle_before: int) -> dict[tuple[str, str], NodeGpuTotals]:
+        """Totals by cluster id and node name; a GPU counts as idle when it has been idle since before `idle_before`."""
+        sums: dict[tuple[str, str], tuple[int, int]] = {}
+        idle: Counter[tuple[str, str]] = Counter()
+        for cluster, columns in zip(self._clusters, self._columns, strict=True):
+            for node, size, used in zip(
+                columns.node, columns.memory_total_bytes, columns.memory_used_bytes, strict=True
+            ):
+                memory_bytes, used_bytes = sums.get((cluster.id, node), (0, 0))
+                sums[cluster.id, node] = (memory_bytes + size, used_bytes + (used or 0))
+            idle_rows = {row for row, idle_since in enumerate(columns.idle_since) if idle_since is not None}
+            for allocation in _idle_allocations(columns, sorted(idle_rows | {row for row, *_ in columns.shared})):
+                if allocation.idle_since is not None and allocation.idle_since < idle_before:
+                    idle[cluster.id, allocation.node] += allocation.gpu_milli
+        return {key: NodeGpuTotals(*amounts, idle[key]) for key, amounts in sums.items()}
+
+    def _name_order(self) -> NDArray[np.intp]:
+        clusters = np.repeat(np.arange(len(self._columns)), np.diff(self._starts))
+        devices = np.fromiter((device for columns in self._columns for device in columns.device), np.int32, self._size)
+        return np.lexsort((devices, self._nodes.natural_ranks(), clusters))
 
     def _masks(self, query: GpuQuery) -> list[NDArray[np.bool_]]:
         masks: list[NDArray[np.bool_]] = []
         if query.cluster_id:
-            masks.append(self._of_cluster(query.cluster_id))
+            masks.append(self._cluster_mask(query.cluster_id))
         if query.state is GpuState.FAULTY:
             masks.append(self._faulty)
         elif query.state is not None:
             masks.append(~self._faulty & ((self._allocated > 0) == (query.state is GpuState.ALLOCATED)))
         if query.node:
-            masks.append(self._nodes.same(query.node))
+            masks.append(self._nodes.equals(query.node))
         if query.model:
-            masks.append(self._models.holding(query.model))
+            masks.append(self._models.contains(query.model))
         if query.workload:
-            masks.append(self._workloads.holding(query.workload))
+            masks.append(self._workloads.contains(query.workload))
         return masks
 
-    def _of_cluster(self, cluster_id: str) -> NDArray[np.bool_]:
+    def _cluster_mask(self, cluster_id: str) -> NDArray[np.bool_]:
         mask = np.zeros(self._size, np.bool_)
-        for number, cluster in enumerate(self._clusters):
+        for index, cluster in enumerate(self._clusters):
             if cluster.id == cluster_id:
-                mask[self._starts[number] : self._starts[number + 1]] = True
+                mask[self._starts[index] : self._starts[index + 1]] = True
         return mask
 
-    def _gpu(self, place: int) -> GpuNow:
-        number = int(np.searchsorted(self._starts, place, side="right")) - 1
-        columns, at = self._columns[number], place - int(self._starts[number])
+    def _build_row(self, row: int) -> GpuGridRow:
+        index = int(np.searchsorted(self._starts, row, side="right")) - 1
+        columns, at = self._columns[index], row - int(self._starts[index])
         fault, allocated = columns.fault[at], columns.allocated_milli[at]
-        return GpuNow(
-            cluster=self._clusters[number],
+        return GpuGridRow(
+            cluster=self._clusters[index],
             node=columns.node[at],
             device=columns.device[at],
             model=columns.model[at],
@@ -240,65 +190,49 @@ class GpuGrid:
             power_watts=columns.power_watts[at],
             temperature=columns.temperature[at],
             idle_since=columns.idle_since[at] if columns.idle_since else None,
+            uuid=columns.uuid[at] if columns.uuid else "",
         )
 
 
-def _idle_shares(columns: GpuColumns, places: Sequence[int]) -> list[IdleShare]:
-    """Who holds how much of the GPUs in these places."""
-    since = columns.idle_since or [None] * len(columns.node)
-    others: defaultdict[int, list[IdleShare]] = defaultdict(list)
-    for place, slug, milli, at in columns.shared:
-        others[place].append(IdleShare(slug, columns.model[place], milli, at))
-    found = []
-    for place in places:
-        shared = others.get(place, [])
-        slug, rest = columns.workload[place], columns.allocated_milli[place] - sum(each.gpu_milli for each in shared)
-        if slug is not None:
-            found.append(IdleShare(slug, columns.model[place], max(0, rest), since[place]))
-        found += shared
-    return found
-
-
-class NodeGrid:
-    def __init__(self, found: Sequence[tuple[Cluster, list[NodeNow]]]) -> None:
-        self._nodes = [(cluster, node) for cluster, nodes in found for node in nodes]
-        nodes = [node for _, node in self._nodes]
-        self._orders = _Orders(
-            {
-                GridSort.ALLOCATED: _numbers([node.allocated_milli for node in nodes]),
-                GridSort.UTILIZATION: _numbers([node.utilization for node in nodes]),
-                GridSort.MEMORY: _numbers([node.memory for node in nodes]),
-                GridSort.POWER: _numbers([node.power_watts for node in nodes]),
-                GridSort.TEMPERATURE: _numbers([node.temperature for node in nodes]),
-            },
-            len(nodes),
-        )
-
-    def browse(self, query: NodeQuery, window: Window) -> Listing[tuple[Cluster, NodeNow]]:
-        order = self._orders.places(query.sort, descending=query.descending).tolist()
-        if query.cluster_id or query.pool or query.state is not None or query.text:
-            text = query.text.casefold()
-            order = [place for place in order if _wanted(query, text, *self._nodes[place])]
-        page = order[window.offset : window.offset + window.limit]
-        return Listing([self._nodes[place] for place in page], len(order))
-
-
-def _wanted(query: NodeQuery, text: str, cluster: Cluster, node: NodeNow) -> bool:
-    return (
-        (not query.cluster_id or cluster.id == query.cluster_id)
-        and (not query.pool or node.pool == query.pool)
-        and (query.state is None or node_state(node) is query.state)
-        and text in node.name.casefold()
+def _filter_allocated_to(columns: GpuColumns, slugs: Container[str | None]) -> GpuColumns:
+    """`columns.workload` names the first workload of a GPU; `columns.shared` lists the shares of the others."""
+    shares: dict[int, list[tuple[str, int, int | None]]] = {}
+    others_milli: defaultdict[int, int] = defaultdict(int)
+    for row, slug, milli, idle_since in columns.shared:
+        others_milli[row] += milli
+        if slug in slugs:
+            shares.setdefault(row, []).append((slug, milli, idle_since))
+    idle_since_by_row = columns.idle_since or [None] * len(columns.node)
+    for row, slug in enumerate(columns.workload):
+        if slug is not None and slug in slugs:
+            first = (slug, max(0, columns.allocated_milli[row] - others_milli[row]), idle_since_by_row[row])
+            shares[row] = [first, *shares.get(row, [])]
+    rows = sorted(shares)
+    kept = {name: [getattr(columns, name)[row] for row in rows] for name in GPU_COLUMN_NAMES}
+    return GpuColumns(
+        **kept,
+        workload=[shares[row][0][0] for row in rows],
+        allocated_milli=[sum(milli for _, milli, _ in shares[row]) for row in rows],
+        idle_since=[shares[row][0][2] for row in rows],
+        shared=[(index, *share) for index, row in enumerate(rows) for share in shares[row][1:]],
+        uuid=[columns.uuid[row] for row in rows] if columns.uuid else [],
     )
 
 
-def node_state(node: NodeNow) -> NodeState:
-    if not node.ready or node.fault:
-        return NodeState.FAULTY
-    if not node.allocated_milli:
-        return NodeState.IDLE
-    return NodeState.PARTIAL if node.allocated_milli < node.gpus * MILLI else NodeState.BUSY
-
-
-def _numbers(values: Sequence[float | None]) -> Numbers:
-    return np.array([np.nan if value is None else value for value in values], np.float64)
+def _idle_allocations(columns: GpuColumns, rows: Sequence[int]) -> list[IdleAllocation]:
+    """The share of each workload in the GPUs of these rows."""
+    idle_since_by_row = columns.idle_since or [None] * len(columns.node)
+    others: defaultdict[int, list[IdleAllocation]] = defaultdict(list)
+    for row, slug, milli, idle_since in columns.shared:
+        others[row].append(IdleAllocation(slug, columns.node[row], columns.model[row], milli, idle_since))
+    allocations = []
+    for row in rows:
+        shared = others.get(row, [])
+        slug = columns.workload[row]
+        if slug is not None:
+            milli = max(0, columns.allocated_milli[row] - sum(share.gpu_milli for share in shared))
+            allocations.append(
+                IdleAllocation(slug, columns.node[row], columns.model[row], milli, idle_since_by_row[row])
+            )
+        allocations += shared
+    return allocations

@@ -1,7 +1,7 @@
-"""What the clusters look like now, as their controllers last published it.
+"""The live views of all clusters, as their controllers last published them.
 
-A part is decoded and put together once for each time it was published; a read costs one look at the versions. What is
-large is put together in a thread, and meanwhile the picture of one publication before is still good.
+Each published view is decoded once; a read compares versions only. Large views are decoded in a thread, and meanwhile
+readers get the previous version.
 """
 
 import asyncio
@@ -10,153 +10,162 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from stoker.domain.identity import Cluster
-from stoker.domain.live import Consumer, Overview, Part, SourceState
+from stoker.domain.access.identity import Cluster
+from stoker.domain.cluster.live_view import ClusterSummary, CollectorStatus, GpuConsumer, LiveViewKind
 from stoker.services.context import Context
-from stoker.services.grids import GpuGrid, NodeGrid
-from stoker.services.monitoring import named
-from stoker.store import live_views, monitoring
-from stoker.store.base import Transaction
+from stoker.services.fleet.fleet_workloads import select_clusters
+from stoker.services.fleet.gpu_grid import GpuGrid
+from stoker.services.fleet.node_grid import NodeGrid
+from stoker.store.cluster import live_views
+from stoker.store.db.base import Transaction
+from stoker.store.workloads import fleet_workloads
 
-SILENT_PERIODS = 4
-SILENT_MS = 90_000
-"""Whoever publishes does so at least once in so many periods, or in this time; else it is not there any more."""
-PATIENCE_SECONDS = 0.005
-"""How long a picture of before is held back for the one that is being made."""
-NOTHING_YET = SourceState("", None, stale=False, message="Nothing has been published of this cluster yet.")
+MAX_SILENT_PERIODS = 4
+MIN_SILENT_MS = 90_000
+"""A controller that has not published for this many sample periods, and at least this time, counts as silent."""
+STALE_WAIT_SECONDS = 0.005
+"""How long a reader waits for the new version before it gets the previous one."""
+NOT_PUBLISHED_YET = CollectorStatus(
+    "", None, stale=False, message="The controller of this cluster has not published anything yet."
+)
 
 
-class ClusterNow(Struct, frozen=True):
-    """`overview` is None before the controller of a cluster has published anything; `age_ms` is of its readings, or for
-    how long there have been none."""
+class ClusterLiveStatus(Struct, frozen=True):
+    """The overview of a cluster; None before its controller has published anything.
+
+    `age_ms` is the age of the latest samples, or the time without any.
+    """
 
     cluster: Cluster
-    overview: Overview | None
-    source: SourceState
+    overview: ClusterSummary | None
+    source: CollectorStatus
     age_ms: int | None
 
 
-class Picture(Struct, frozen=True):
-    """A part of every cluster by its id, each with the version it has, and all of them put together."""
+class DecodedView(Struct, frozen=True):
+    """The views of one kind by cluster id, with their versions, and all of them combined."""
 
     versions: dict[str, int]
-    parts: dict[str, Any]
-    whole: Any
+    views_by_cluster: dict[str, Any]
+    combined: Any
 
-    def nearly(self, versions: dict[str, int]) -> bool:
-        """Whether it is at most one publication behind these."""
+    def is_at_most_one_behind(self, versions: dict[str, int]) -> bool:
+        """Whether no cluster has published more than one newer version."""
         return versions.keys() == self.versions.keys() and all(
             version - self.versions[cluster_id] <= 1 for cluster_id, version in versions.items()
         )
 
 
-class Live:
+class LiveViewReader:
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._pictures: dict[Part, Picture] = {}
-        self._making: dict[Part, asyncio.Task[Picture]] = {}
+        self._decoded_views: dict[LiveViewKind, DecodedView] = {}
+        self._loading: dict[LiveViewKind, asyncio.Task[DecodedView]] = {}
 
-    async def clusters(self, cluster: str = "") -> list[ClusterNow]:
-        """Every cluster, or the one that is named, by name."""
-        found, published = await self._look(Part.OVERVIEW)
+    async def clusters(self, cluster: str = "") -> list[ClusterLiveStatus]:
+        """Every cluster, or the named one, ordered by name."""
+        clusters, overviews = await self._load(LiveViewKind.OVERVIEW)
         now = self._context.clock.now()
-        silent = max(SILENT_MS, SILENT_PERIODS * self._context.settings.sample_seconds * 1000)
-        return [_cluster_now(each, published.get(each.id), now, silent) for each in named(found, cluster)]
+        silent_ms = max(MIN_SILENT_MS, MAX_SILENT_PERIODS * self._context.settings.sample_seconds * 1000)
+        return [
+            _live_status(selected, overviews.get(selected.id), now, silent_ms)
+            for selected in select_clusters(clusters, cluster)
+        ]
 
-    async def consumers(self, cluster: str = "") -> list[tuple[Cluster, Consumer]]:
-        """Running workloads that hold GPUs, most GPUs first; one that was deleted after the look is not among them."""
-        found, consumers = await self._look(Part.CONSUMERS)
-        since = self._context.clock.now() - SILENT_MS
-        gone = await self._context.store.peek(lambda tx: monitoring.deleted_since(tx, since))
-        if gone:
-            consumers = [pair for pair in consumers if pair[1].uid not in gone]
+    async def consumers(self, cluster: str = "") -> list[tuple[Cluster, GpuConsumer]]:
+        """Running workloads with GPUs, most GPUs first, without those deleted since the view was published."""
+        clusters, consumers = await self._load(LiveViewKind.CONSUMERS)
+        since = self._context.clock.now() - MIN_SILENT_MS
+        deleted = await self._context.store.read_inline(lambda tx: fleet_workloads.deleted_since(tx, since))
+        if deleted:
+            consumers = [pair for pair in consumers if pair[1].uid not in deleted]
         if not cluster:
             return consumers
-        [wanted] = named(found, cluster)
-        return [pair for pair in consumers if pair[0].id == wanted.id]
+        [selected] = select_clusters(clusters, cluster)
+        return [pair for pair in consumers if pair[0].id == selected.id]
 
     async def gpus(self) -> GpuGrid:
-        return (await self._look(Part.GPUS))[1]
+        return (await self._load(LiveViewKind.GPUS))[1]
 
     async def nodes(self) -> NodeGrid:
-        return (await self._look(Part.NODES))[1]
+        return (await self._load(LiveViewKind.NODES))[1]
 
-    async def _look(self, part: Part) -> tuple[list[Cluster], Any]:
-        """All clusters, and this part of them as it was last published."""
-        published = await self._context.store.peek(lambda tx: live_views.versions(tx, part))
+    async def _load(self, kind: LiveViewKind) -> tuple[list[Cluster], Any]:
+        """All clusters, and their views of this kind combined."""
+        published = await self._context.store.read_inline(lambda tx: live_views.versions_by_cluster(tx, kind))
         clusters = [cluster for cluster, _ in published]
         versions = {cluster.id: version for cluster, version in published if version}
-        known = self._pictures.get(part)
-        if known is None or known.versions != versions:
-            known = await self._newer(part, clusters, versions, known)
-        return clusters, known.whole
+        view = self._decoded_views.get(kind)
+        if view is None or view.versions != versions:
+            view = await self._load_newer(kind, clusters, versions, view)
+        return clusters, view.combined
 
-    async def _newer(
-        self, part: Part, clusters: list[Cluster], versions: dict[str, int], known: Picture | None
-    ) -> Picture:
-        if part in SMALL:
-            return await self._context.store.peek(lambda tx: self._make(tx, part, clusters))
-        making = self._making.get(part)
-        if making is None or making.done():
-            making = asyncio.ensure_future(self._context.store.read(lambda tx: self._make(tx, part, clusters)))
-            making.add_done_callback(lambda task: task.cancelled() or task.exception())
-            self._making[part] = making
-        if known is not None and known.nearly(versions):
-            await asyncio.wait({making}, timeout=PATIENCE_SECONDS)
-            return making.result() if making.done() else known
-        return await asyncio.shield(making)
+    async def _load_newer(
+        self, kind: LiveViewKind, clusters: list[Cluster], versions: dict[str, int], previous: DecodedView | None
+    ) -> DecodedView:
+        if kind in INLINE_KINDS:
+            return await self._context.store.read_inline(lambda tx: self._decode(tx, kind, clusters))
+        loading = self._loading.get(kind)
+        if loading is None or loading.done():
+            loading = asyncio.ensure_future(self._context.store.read(lambda tx: self._decode(tx, kind, clusters)))
+            loading.add_done_callback(lambda task: task.cancelled() or task.exception())
+            self._loading[kind] = loading
+        if previous is not None and previous.is_at_most_one_behind(versions):
+            await asyncio.wait({loading}, timeout=STALE_WAIT_SECONDS)
+            return loading.result() if loading.done() else previous
+        return await asyncio.shield(loading)
 
-    def _make(self, transaction: Transaction, part: Part, clusters: list[Cluster]) -> Picture:
-        """Decode what is new of a part, and put it together with what is not."""
-        before = self._pictures.get(part)
-        decode, join = MADE_OF[part]
+    def _decode(self, transaction: Transaction, kind: LiveViewKind, clusters: list[Cluster]) -> DecodedView:
+        """Decode the views with a new version, and combine them with the others."""
+        previous = self._decoded_views.get(kind)
+        decode, combine = VIEW_DECODERS[kind]
         versions: dict[str, int] = {}
-        parts: dict[str, Any] = {}
+        views: dict[str, Any] = {}
         for cluster in clusters:
-            version = live_views.version(transaction, cluster.id, part)
-            if before is not None and before.versions.get(cluster.id) == version:
-                versions[cluster.id], parts[cluster.id] = version, before.parts[cluster.id]
-            elif (view := live_views.read(transaction, cluster.id, part)) is not None:
-                versions[cluster.id], parts[cluster.id] = view.version, decode(view.body)
-        whole = join([(cluster, parts[cluster.id]) for cluster in clusters if cluster.id in parts])
-        made = self._pictures[part] = Picture(versions, parts, whole)
-        return made
+            version = live_views.version(transaction, cluster.id, kind)
+            if previous is not None and previous.versions.get(cluster.id) == version:
+                versions[cluster.id], views[cluster.id] = version, previous.views_by_cluster[cluster.id]
+            elif (view := live_views.read(transaction, cluster.id, kind)) is not None:
+                versions[cluster.id], views[cluster.id] = view.version, decode(view.body)
+        combined = combine([(cluster, views[cluster.id]) for cluster in clusters if cluster.id in views])
+        decoded = self._decoded_views[kind] = DecodedView(versions, views, combined)
+        return decoded
 
 
-def stale_seconds(clusters: Sequence[ClusterNow]) -> int | None:
-    """How old the oldest of the readings are that are older than they should be; None when all are fresh."""
-    ages = [each.age_ms for each in clusters if each.source.stale and each.age_ms is not None]
+def max_stale_seconds(clusters: Sequence[ClusterLiveStatus]) -> int | None:
+    """The age of the oldest stale samples; None when all are fresh."""
+    ages = [status.age_ms for status in clusters if status.source.stale and status.age_ms is not None]
     return max(ages) // 1000 if ages else None
 
 
-def overviews(clusters: Sequence[ClusterNow]) -> list[Overview]:
-    return [each.overview for each in clusters if each.overview is not None]
+def overviews(clusters: Sequence[ClusterLiveStatus]) -> list[ClusterSummary]:
+    return [status.overview for status in clusters if status.overview is not None]
 
 
-def _by_cluster(found: list[tuple[Cluster, Overview]]) -> dict[str, Overview]:
-    return {cluster.id: overview for cluster, overview in found}
+def _overview_by_cluster(views: list[tuple[Cluster, ClusterSummary]]) -> dict[str, ClusterSummary]:
+    return {cluster.id: overview for cluster, overview in views}
 
 
-def _most_gpus_first(found: list[tuple[Cluster, list[Consumer]]]) -> list[tuple[Cluster, Consumer]]:
-    pairs = [(cluster, consumer) for cluster, consumers in found for consumer in consumers]
+def _sort_consumers(views: list[tuple[Cluster, list[GpuConsumer]]]) -> list[tuple[Cluster, GpuConsumer]]:
+    pairs = [(cluster, consumer) for cluster, consumers in views for consumer in consumers]
     return sorted(pairs, key=lambda pair: (-pair[1].gpu_milli, pair[1].uid))
 
 
-def _cluster_now(cluster: Cluster, overview: Overview | None, now: int, silent_ms: int) -> ClusterNow:
+def _live_status(cluster: Cluster, overview: ClusterSummary | None, now: int, silent_ms: int) -> ClusterLiveStatus:
     if overview is None:
-        return ClusterNow(cluster, None, NOTHING_YET, None)
+        return ClusterLiveStatus(cluster, None, NOT_PUBLISHED_YET, None)
     source = overview.source
     if now - overview.at > silent_ms and not source.stale:
-        source = structs.replace(source, stale=True, message="Its controller has gone silent.")
+        source = structs.replace(source, stale=True, message="Its controller has stopped publishing.")
     since = next(at for at in (source.read_at, source.asked_at, overview.at) if at is not None)
-    return ClusterNow(cluster, overview, source, max(0, now - since))
+    return ClusterLiveStatus(cluster, overview, source, max(0, now - since))
 
 
-MADE_OF: dict[Part, tuple[Callable[[bytes], Any], Callable[[list[tuple[Cluster, Any]]], Any]]] = {
-    Part.OVERVIEW: (live_views.decode_overview, _by_cluster),
-    Part.CONSUMERS: (live_views.decode_consumers, _most_gpus_first),
-    Part.NODES: (live_views.decode_nodes, NodeGrid),
-    Part.GPUS: (live_views.decode_gpus, GpuGrid),
+VIEW_DECODERS: dict[LiveViewKind, tuple[Callable[[bytes], Any], Callable[[list[tuple[Cluster, Any]]], Any]]] = {
+    LiveViewKind.OVERVIEW: (live_views.decode_overview, _overview_by_cluster),
+    LiveViewKind.CONSUMERS: (live_views.decode_consumers, _sort_consumers),
+    LiveViewKind.NODES: (live_views.decode_nodes, NodeGrid),
+    LiveViewKind.GPUS: (live_views.decode_gpus, GpuGrid),
 }
-"""How each part is decoded, and how that of several clusters is put together."""
-SMALL = frozenset({Part.OVERVIEW, Part.CONSUMERS})
+"""How a view of each kind is decoded, and how those of all clusters are combined."""
+INLINE_KINDS = frozenset({LiveViewKind.OVERVIEW, LiveViewKind.CONSUMERS})

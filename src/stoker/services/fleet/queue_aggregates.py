@@ -1,35 +1,35 @@
-"""The numbers of workloads in all clusters. What waits is counted again only when something has changed."""
+"""Workload counts of all clusters by phase and queue. The queues are counted again only after a workload event."""
 
 from msgspec import Struct
 
 from stoker.services.context import Context
-from stoker.store import changes, totals
-from stoker.store.base import Transaction
-from stoker.store.totals import HeldTotal, PhaseTotal, QueueTotal
+from stoker.store.db.base import Transaction
+from stoker.store.workloads import aggregates, events
+from stoker.store.workloads.aggregates import PhaseCount, QueueBacklog, WorkspaceAllocation
 
 
-class Counted(Struct, frozen=True):
-    change: int
-    phases: tuple[PhaseTotal, ...]
-    queues: tuple[QueueTotal, ...]
+class WorkloadCounts(Struct, frozen=True):
+    last_seq: int
+    phases: tuple[PhaseCount, ...]
+    queues: tuple[QueueBacklog, ...]
 
 
-class Totals:
+class QueueAggregates:
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._counted: Counted | None = None
+        self._cached: WorkloadCounts | None = None
 
-    async def read(self) -> Counted:
-        self._counted = await self._context.store.read(self._count)
-        return self._counted
+    async def read(self) -> WorkloadCounts:
+        self._cached = await self._context.store.read(self._read_counts)
+        return self._cached
 
-    async def held(self) -> dict[int, HeldTotal]:
-        """By workspace, what is given out to it now."""
-        return await self._context.store.read(totals.held)
+    async def allocated_by_workspace(self) -> dict[int, WorkspaceAllocation]:
+        """The resources allocated now, by workspace id."""
+        return await self._context.store.read(aggregates.allocated_by_workspace)
 
-    def _count(self, transaction: Transaction) -> Counted:
-        change, phases = changes.last(transaction), totals.phases(transaction)
-        known = self._counted
-        if known is not None and (known.change, known.phases) == (change, phases):
-            return known
-        return Counted(change, phases, totals.queues(transaction))
+    def _read_counts(self, transaction: Transaction) -> WorkloadCounts:
+        last_seq, phases = events.last_seq(transaction), aggregates.workloads_by_phase(transaction)
+        cached = self._cached
+        if cached is not None and (cached.last_seq, cached.phases) == (last_seq, phases):
+            return cached
+        return WorkloadCounts(last_seq, phases, aggregates.pending_by_queue(transaction))

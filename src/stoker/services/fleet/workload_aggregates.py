@@ -1,4 +1,7 @@
-"""Workloads added up now: how many there are, the GPUs they hold, and how long they have waited."""
+"""Current totals of workloads: their number, their GPUs, and how long they have been pending.
+
+Only workloads that the caller may see are counted.
+"""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -6,27 +9,30 @@ from enum import StrEnum
 
 from msgspec import Struct, structs
 
+from stoker.domain.access.identity import Workspace
+from stoker.domain.access.permission_rules import Action
+from stoker.domain.access.permissions import Actor
 from stoker.domain.clock import HOUR_MS, MINUTE_MS
-from stoker.domain.identity import Workspace
-from stoker.domain.permissions import Action, Actor
-from stoker.domain.resources import MILLI
-from stoker.domain.workload import CATEGORY, Kind, Phase
+from stoker.domain.cluster.resources import MILLI
+from stoker.domain.workload.phase import Phase
+from stoker.domain.workload.spec import category_of
 from stoker.services.context import Context, authorise
-from stoker.services.monitoring import cluster_id
-from stoker.store import clusters, inventory_totals, workspaces
-from stoker.store.base import Transaction
-from stoker.store.inventory_totals import Total, TotalsQuery
+from stoker.store.cluster import clusters
+from stoker.store.db.base import Transaction
+from stoker.store.identity import workspaces
+from stoker.store.workloads import aggregates
+from stoker.store.workloads.aggregates import AggregateQuery, AggregateRow
 
-WAITED_MS = (5 * MINUTE_MS, HOUR_MS, 24 * HOUR_MS)
+WAIT_BUCKETS_MS = (5 * MINUTE_MS, HOUR_MS, 24 * HOUR_MS)
 
 
-class Amount(StrEnum):
+class AggregateMetric(StrEnum):
     WORKLOADS = "workloads"
     GPUS = "gpus"
-    WAITING = "waiting"
+    PENDING = "waiting"
 
 
-class Grouping(StrEnum):
+class AggregateGrouping(StrEnum):
     CLUSTER = "cluster"
     DEPARTMENT = "department"
     WORKSPACE = "workspace"
@@ -34,106 +40,120 @@ class Grouping(StrEnum):
     POOLS = "pools"
     PHASE = "phase"
     CATEGORY = "category"
-    WAITED = "waited"
+    WAIT_TIME = "waited"
 
 
-class Group(Struct, frozen=True, order=True):
-    by: Grouping
+class AggregateGroup(Struct, frozen=True, order=True):
+    by: AggregateGrouping
     value: str
     name: str = ""
 
 
-class Sum(Struct, frozen=True):
-    groups: tuple[Group, ...]
-    amount: float
+class AggregateValue(Struct, frozen=True):
+    groups: tuple[AggregateGroup, ...]
+    value: float
 
 
-class SummaryQuery(Struct, frozen=True):
-    amount: Amount
-    by: tuple[Grouping, ...] = ()
+class WorkloadAggregateQuery(Struct, frozen=True):
+    metric: AggregateMetric
+    by: tuple[AggregateGrouping, ...] = ()
     cluster: str = ""
     pool: str = ""
     department_id: str = ""
     phases: tuple[Phase, ...] | None = None
 
 
-class Summary:
+class WorkloadAggregates:
     def __init__(self, context: Context) -> None:
         self._context = context
 
-    async def read(self, actor: Actor, query: SummaryQuery) -> tuple[list[Sum], int]:
-        """Of what the caller may see, and when."""
+    async def read(self, actor: Actor, query: WorkloadAggregateQuery) -> tuple[list[AggregateValue], int]:
+        """The totals, and the time they were computed at."""
         authorise(actor, Action.WORKLOAD_LIST)
         now = self._context.clock.now()
-        return await self._context.store.read(lambda tx: _sums(tx, actor, query, now)), now
+        return await self._context.store.read(lambda tx: _read_aggregates(tx, actor, query, now)), now
 
 
-def _sums(transaction: Transaction, actor: Actor, query: SummaryQuery, now: int) -> list[Sum]:
-    known = {each.id: each for each in clusters.every(transaction)}
-    query = structs.replace(query, cluster=cluster_id(transaction, query.cluster))
-    homes = {each.id: each for cluster in known for each in workspaces.of_cluster(transaction, cluster)}
-    totals = _totals(transaction, query, _asked(actor, query, homes), now)
-    names = {cluster.id: cluster.name for cluster in known.values()}
-    added: dict[tuple[Group, ...], int] = defaultdict(int)
+def _read_aggregates(
+    transaction: Transaction, actor: Actor, query: WorkloadAggregateQuery, now: int
+) -> list[AggregateValue]:
+    if query.cluster:
+        query = structs.replace(query, cluster=clusters.get(transaction, query.cluster).id)
+    cluster_names = {cluster.id: cluster.name for cluster in clusters.all_clusters(transaction)}
+    workspaces_by_id = {
+        workspace.id: workspace
+        for cluster_id in cluster_names
+        for workspace in workspaces.of_cluster(transaction, cluster_id)
+    }
+    sums: dict[tuple[AggregateGroup, ...], int] = defaultdict(int)
     if not query.by:
-        added[()] = 0
-    for total in totals:
-        added[tuple(_group(by, total, homes, names) for by in query.by)] += total.amount
-    return [Sum(groups, amount) for groups, amount in sorted(_whole(query, added).items())]
+        sums[()] = 0
+    for row in _read_rows(transaction, query, _visible_query(actor, query, workspaces_by_id), now):
+        sums[tuple(_group_of(by, row, workspaces_by_id, cluster_names) for by in query.by)] += row.amount
+    return [AggregateValue(groups, amount) for groups, amount in sorted(_complete_groups(query, sums).items())]
 
 
-def _whole(query: SummaryQuery, added: dict[tuple[Group, ...], int]) -> dict[tuple[Group, ...], float]:
-    """GPUs as such, and every length of a wait, if nothing waits that long too."""
-    if query.amount is Amount.GPUS:
-        return {groups: milli / MILLI for groups, milli in added.items()}
-    if query.amount is not Amount.WAITING or Grouping.WAITED not in query.by:
-        return dict(added)
-    place = query.by.index(Grouping.WAITED)
-    others = {groups[:place] + groups[place + 1 :] for groups in added} or ({()} if len(query.by) == 1 else set())
-    lengths = [Group(Grouping.WAITED, str(bucket)) for bucket in range(len(WAITED_MS) + 1)]
-    every = {(*rest[:place], length, *rest[place:]) for rest in others for length in lengths}
-    return {groups: added.get(groups, 0) for groups in every}
+def _complete_groups(
+    query: WorkloadAggregateQuery, sums: dict[tuple[AggregateGroup, ...], int]
+) -> dict[tuple[AggregateGroup, ...], float]:
+    """Converts milli-GPUs to GPUs, and adds the wait buckets that no workload is in."""
+    if query.metric is AggregateMetric.GPUS:
+        return {groups: milli / MILLI for groups, milli in sums.items()}
+    if query.metric is not AggregateMetric.PENDING or AggregateGrouping.WAIT_TIME not in query.by:
+        return dict(sums)
+    position = query.by.index(AggregateGrouping.WAIT_TIME)
+    others = {groups[:position] + groups[position + 1 :] for groups in sums} or ({()} if len(query.by) == 1 else set())
+    buckets = [AggregateGroup(AggregateGrouping.WAIT_TIME, str(bucket)) for bucket in range(len(WAIT_BUCKETS_MS) + 1)]
+    complete = {(*other[:position], bucket, *other[position:]) for other in others for bucket in buckets}
+    return {groups: sums.get(groups, 0) for groups in complete}
 
 
-def _asked(actor: Actor, query: SummaryQuery, homes: dict[int, Workspace]) -> TotalsQuery:
-    seen = None if actor.admin else set(actor.memberships)
+def _visible_query(
+    actor: Actor, query: WorkloadAggregateQuery, workspaces_by_id: dict[int, Workspace]
+) -> AggregateQuery:
+    workspace_ids = actor.visible_workspaces
     if query.department_id:
-        inside = {each.id for each in homes.values() if str(each.department_id) == query.department_id}
-        seen = inside if seen is None else seen & inside
-    return TotalsQuery(
-        cluster_id=query.cluster,
-        pool=query.pool,
-        workspace_ids=None if seen is None else tuple(sorted(seen)),
-        phases=query.phases,
-    )
+        in_department = sorted(
+            workspace.id
+            for workspace in workspaces_by_id.values()
+            if str(workspace.department_id) == query.department_id
+        )
+        workspace_ids = tuple(workspace_id for workspace_id in in_department if actor.can_see(workspace_id))
+    return AggregateQuery(cluster_id=query.cluster, pool=query.pool, workspace_ids=workspace_ids, phases=query.phases)
 
 
-def _totals(transaction: Transaction, query: SummaryQuery, asked: TotalsQuery, now: int) -> Sequence[Total]:
-    match query.amount:
-        case Amount.WORKLOADS:
-            return inventory_totals.counted(transaction, asked)
-        case Amount.GPUS:
-            return inventory_totals.allocated(transaction, asked)
-        case Amount.WAITING:
-            return inventory_totals.waiting(transaction, asked, now, WAITED_MS)
+def _read_rows(
+    transaction: Transaction, query: WorkloadAggregateQuery, visible: AggregateQuery, now: int
+) -> Sequence[AggregateRow]:
+    match query.metric:
+        case AggregateMetric.WORKLOADS:
+            return aggregates.workload_counts(transaction, visible)
+        case AggregateMetric.GPUS:
+            return aggregates.allocated_gpus(transaction, visible)
+        case AggregateMetric.PENDING:
+            return aggregates.pending_by_wait(transaction, visible, now, WAIT_BUCKETS_MS)
 
 
-def _group(by: Grouping, total: Total, homes: dict[int, Workspace], clusters: dict[str, str]) -> Group:
-    home = homes.get(total.workspace_id)
+def _group_of(
+    by: AggregateGrouping, row: AggregateRow, workspaces_by_id: dict[int, Workspace], cluster_names: dict[str, str]
+) -> AggregateGroup:
+    workspace = workspaces_by_id.get(row.workspace_id)
     match by:
-        case Grouping.CLUSTER:
-            return Group(by, total.cluster_id, clusters.get(total.cluster_id, ""))
-        case Grouping.DEPARTMENT:
-            return Group(by, str(home.department_id) if home else "0", home.department if home else "")
-        case Grouping.WORKSPACE:
-            return Group(by, str(total.workspace_id), home.name if home else "")
-        case Grouping.KIND:
-            return Group(by, total.kind)
-        case Grouping.POOLS:
-            return Group(by, total.pools)
-        case Grouping.PHASE:
-            return Group(by, total.phase)
-        case Grouping.CATEGORY:
-            return Group(by, CATEGORY[Kind(total.kind)])
-        case Grouping.WAITED:
-            return Group(by, str(total.bucket))
+        case AggregateGrouping.CLUSTER:
+            return AggregateGroup(by, row.cluster_id, cluster_names.get(row.cluster_id, ""))
+        case AggregateGrouping.DEPARTMENT:
+            if workspace is None:
+                return AggregateGroup(by, "0", "")
+            return AggregateGroup(by, str(workspace.department_id), workspace.department)
+        case AggregateGrouping.WORKSPACE:
+            return AggregateGroup(by, str(row.workspace_id), workspace.name if workspace else "")
+        case AggregateGrouping.KIND:
+            return AggregateGroup(by, row.kind)
+        case AggregateGrouping.POOLS:
+            return AggregateGroup(by, row.pools)
+        case AggregateGrouping.PHASE:
+            return AggregateGroup(by, row.phase)
+        case AggregateGrouping.CATEGORY:
+            return AggregateGroup(by, category_of(row.kind))
+        case AggregateGrouping.WAIT_TIME:
+            return AggregateGroup(by, str(row.bucket))

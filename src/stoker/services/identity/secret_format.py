@@ -1,29 +1,29 @@
-"""How secrets look, and what is kept of them."""
+"""The format of API keys and other secrets, and the hash that is stored of them."""
 
 import hashlib
 
 KEY_PREFIX = "sk-stoker-"
-_ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+_BASE58_ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 
 
-def readable(raw: bytes) -> str:
-    """Bytes as letters and digits that are not mistaken for each other."""
+def to_base58(raw: bytes) -> str:
+    """Bytes in base 58, whose letters and digits cannot be mistaken for each other."""
     number = int.from_bytes(raw)
     letters = []
     while number:
-        number, digit = divmod(number, len(_ALPHABET))
-        letters.append(_ALPHABET[digit])
+        number, digit = divmod(number, len(_BASE58_ALPHABET))
+        letters.append(_BASE58_ALPHABET[digit])
     return "".join(letters)
 
 
-def api_key(raw: bytes) -> str:
-    return KEY_PREFIX + readable(raw)
+def format_api_key(raw: bytes) -> str:
+    return KEY_PREFIX + to_base58(raw)
 
 
-def sha256(secret: str) -> str:
+def sha256_hex(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def hint_of(secret: str) -> str:
-    """Enough of a key to recognise it, too little to use it."""
+def key_hint(secret: str) -> str:
+    """The first characters of a key: enough to recognise it, too few to use it."""
     return secret[: len(KEY_PREFIX) + 4] + "…"

@@ -1,25 +1,29 @@
-"""Workspaces: a team's place on a cluster, and the team."""
+"""Workspaces and their members. A workspace is a team's namespace, quota and queue on one cluster."""
 
 from msgspec import UNSET, Struct, UnsetType, structs
 
-from stoker.domain.errors import ErrorCode, StokerError, bad_request, exists, not_found
-from stoker.domain.identity import Department, MemberRole, Membership, QueuePolicy, Quota, User, Workspace
-from stoker.domain.idleness import IdleAction, IdlePolicy
-from stoker.domain.listing import Listing, Window, WorkspaceQuery
+from stoker.domain.access.identity import Department, MemberRole, Membership, QueuePolicy, Quota, User, Workspace
+from stoker.domain.access.permission_rules import Action
+from stoker.domain.access.permissions import Actor, Target, check_access, check_role_grant
+from stoker.domain.errors import ErrorCode, StokerError, already_exists, bad_request, not_found
 from stoker.domain.names import check_slug
-from stoker.domain.permissions import Action, Actor, Target, may
-from stoker.services.context import Context, authorise, record
-from stoker.services.once import Once, only_once
-from stoker.store import accounts, clusters, counters, departments, workloads, workspaces
-from stoker.store.base import Transaction
+from stoker.domain.queries.pages import PageRequest, PageResult, WorkspaceQuery
+from stoker.domain.workload.idle import IdleAction, IdlePolicy
+from stoker.services.context import Context, authorise, record_audit
+from stoker.services.idempotency import IdempotencyKey, idempotent
+from stoker.store.cluster import clusters
+from stoker.store.db.base import Transaction
+from stoker.store.identity import departments, users, workspaces
+from stoker.store.sql import sequences
+from stoker.store.workloads import rows
 
-LONGEST_NUMBER = 19
-"""Ids have fewer digits than this; a longer number is nobody's."""
-GRANTED = frozenset({"department", "guaranteed_seconds"})
-"""What a workspace is given at the cost of others, beside its quota."""
+MAX_ID_DIGITS = 19
+"""Longer numbers are no workspace id and would overflow the database's integers."""
+ADMIN_ONLY_FIELDS = frozenset({"department", "guaranteed_seconds"})
+"""Besides the quota, the fields that affect other workspaces."""
 
 
-class NewWorkspace(Struct, frozen=True, kw_only=True):
+class CreateWorkspaceInput(Struct, frozen=True, kw_only=True):
     """Department, cluster and namespace have defaults: `default`, the default cluster, the name."""
 
     name: str
@@ -34,8 +38,8 @@ class NewWorkspace(Struct, frozen=True, kw_only=True):
     guaranteed_seconds: int = 0
 
 
-class WorkspaceEdit(Struct, frozen=True, kw_only=True):
-    """What is UNSET stays as it is. Quota, guarantee and department are granted by admins only."""
+class UpdateWorkspaceInput(Struct, frozen=True, kw_only=True):
+    """UNSET fields keep their value. Only admins may change quota, guaranteed time and department."""
 
     description: str | UnsetType = UNSET
     queue_policy: QueuePolicy | UnsetType = UNSET
@@ -51,53 +55,53 @@ class WorkspaceEdit(Struct, frozen=True, kw_only=True):
     idle_grace_seconds: int | UnsetType = UNSET
 
 
-class Workspaces:
+class WorkspaceService:
     def __init__(self, context: Context) -> None:
         self._context = context
 
-    async def browse(self, actor: Actor, query: WorkspaceQuery, window: Window) -> Listing[Workspace]:
-        """An admin sees all, anyone else the workspaces it belongs to."""
+    async def list_workspaces(self, actor: Actor, query: WorkspaceQuery, window: PageRequest) -> PageResult[Workspace]:
+        """An admin sees all workspaces, other callers those they are members of."""
         authorise(actor, Action.WORKSPACE_LIST)
-        seen = structs.replace(query, visible_to=None if actor.admin else actor.user_id)
-        return await self._context.store.read(lambda tx: workspaces.browse(tx, seen, window))
+        visible = structs.replace(query, visible_to=None if actor.admin else actor.user_id)
+        return await self._context.store.read(lambda tx: workspaces.list_workspaces(tx, visible, window))
 
     async def read(self, actor: Actor, name: str) -> Workspace:
-        return await self._context.store.peek(lambda tx: visible(tx, actor, name))
+        return await self._context.store.read_inline(lambda tx: get_visible_workspace(tx, actor, name))
 
-    async def numbered(self, actor: Actor, number: str) -> Workspace:
-        """The workspace of this id, as it is written in text."""
+    async def get_by_id(self, actor: Actor, number: str) -> Workspace:
+        """The workspace of an id given as text."""
 
         def query(transaction: Transaction) -> Workspace:
-            known = number.isascii() and number.isdigit() and len(number) < LONGEST_NUMBER
-            found = workspaces.get(transaction, int(number)) if known else None
-            if found is None or not (actor.admin or found.id in actor.memberships):
+            is_id = number.isascii() and number.isdigit() and len(number) < MAX_ID_DIGITS
+            found = workspaces.get(transaction, int(number)) if is_id else None
+            if found is None or not actor.can_see(found.id):
                 raise not_found("workspace", number)
-            return visible(transaction, actor, found.name)
+            return get_visible_workspace(transaction, actor, found.name)
 
-        return await self._context.store.peek(query)
+        return await self._context.store.read_inline(query)
 
-    async def create(self, actor: Actor, new: NewWorkspace, once: Once | None = None) -> Workspace:
+    async def create(self, actor: Actor, new: CreateWorkspaceInput, once: IdempotencyKey | None = None) -> Workspace:
         authorise(actor, Action.WORKSPACE_CREATE)
         check_slug(new.name, "name")
         namespace = check_slug(new.namespace or new.name, "namespace")
 
         def change(transaction: Transaction) -> Workspace:
             if workspaces.find(transaction, new.name):
-                raise exists("workspace", new.name)
-            department = _department(transaction, new.department)
-            wanted = new.cluster or self._context.settings.default_cluster
-            cluster = clusters.find(transaction, wanted)
+                raise already_exists("workspace", new.name)
+            department = _get_department(transaction, new.department)
+            cluster_name = new.cluster or self._context.settings.default_cluster
+            cluster = clusters.find(transaction, cluster_name)
             if cluster is None:
-                raise bad_request("cluster", f'there is no cluster "{wanted}".')
-            if holder := workspaces.namespace_holder(transaction, cluster.id, namespace):
+                raise bad_request("cluster", f'there is no cluster "{cluster_name}".')
+            if owner := workspaces.find_namespace_owner(transaction, cluster.id, namespace):
                 raise StokerError(
-                    ErrorCode.EXISTS,
-                    f'Namespace "{namespace}" of cluster "{cluster.name}" belongs to workspace "{holder}".',
+                    ErrorCode.ALREADY_EXISTS,
+                    f'Namespace "{namespace}" of cluster "{cluster.name}" belongs to workspace "{owner}".',
                     field="namespace",
                 )
             now = self._context.clock.now()
             workspace = Workspace(
-                id=counters.advance(transaction, "workspace"),
+                id=sequences.next_value(transaction, "workspace"),
                 name=new.name,
                 description=new.description,
                 department_id=department.id,
@@ -115,24 +119,24 @@ class Workspaces:
                 guaranteed_seconds=new.guaranteed_seconds,
             )
             workspaces.add(transaction, workspace)
-            record(self._context, transaction, actor, Action.WORKSPACE_CREATE, new.name)
+            record_audit(self._context, transaction, actor, Action.WORKSPACE_CREATE, new.name)
             return workspace
 
-        return await self._context.store.write(only_once(self._context, actor, once, Workspace, change))
+        return await self._context.store.write(idempotent(self._context, actor, once, Workspace, change))
 
-    async def update(self, actor: Actor, name: str, edit: WorkspaceEdit) -> Workspace:
+    async def update(self, actor: Actor, name: str, edit: UpdateWorkspaceInput) -> Workspace:
         def change(transaction: Transaction) -> Workspace:
-            workspace = visible(transaction, actor, name)
+            workspace = get_visible_workspace(transaction, actor, name)
             authorise(actor, Action.WORKSPACE_UPDATE, Target(workspace_id=workspace.id))
-            given = {field: value for field, value in structs.asdict(edit).items() if value is not UNSET}
-            quota = {field: given.pop(field) for field in Quota.__struct_fields__ if field in given}
-            if quota or not GRANTED.isdisjoint(given):
-                authorise(actor, Action.WORKSPACE_GRANT, Target(workspace_id=workspace.id))
-            idle = {field: given.pop(field) for field in sorted(given) if field.startswith("idle_")}
-            changes = dict(given)
+            changes = {field: value for field, value in structs.asdict(edit).items() if value is not UNSET}
+            quota = {field: changes.pop(field) for field in Quota.__struct_fields__ if field in changes}
+            if quota or not ADMIN_ONLY_FIELDS.isdisjoint(changes):
+                authorise(actor, Action.WORKSPACE_SET_QUOTA, Target(workspace_id=workspace.id))
+            idle = {field: changes.pop(field) for field in sorted(changes) if field.startswith("idle_")}
+            detail = ", ".join(f"{field}={value}" for field, value in sorted({**changes, **quota, **idle}.items()))
             if "department" in changes:
-                changes["department_id"] = _department(transaction, changes["department"]).id
-            workspaces.replace(
+                changes["department_id"] = _get_department(transaction, changes["department"]).id
+            workspaces.update(
                 transaction,
                 structs.replace(
                     workspace,
@@ -144,29 +148,30 @@ class Workspaces:
                     updated_at=self._context.clock.now(),
                 ),
             )
-            detail = ", ".join(f"{field}={value}" for field, value in sorted({**given, **quota, **idle}.items()))
-            record(self._context, transaction, actor, Action.WORKSPACE_UPDATE, name, detail)
-            return visible(transaction, actor, name)
+            record_audit(self._context, transaction, actor, Action.WORKSPACE_UPDATE, name, detail)
+            return get_visible_workspace(transaction, actor, name)
 
         return await self._context.store.write(change)
 
     async def delete(self, actor: Actor, name: str) -> None:
         def change(transaction: Transaction) -> None:
-            workspace = visible(transaction, actor, name)
+            workspace = get_visible_workspace(transaction, actor, name)
             authorise(actor, Action.WORKSPACE_DELETE, Target(workspace_id=workspace.id))
-            if live := workloads.live_in(transaction, workspace.cluster_id, workspace.id):
-                message = f'Workspace "{name}" still has workloads that have not ended ({live}). Stop them first.'
-                raise StokerError(ErrorCode.STATE_FORBIDS, message)
-            workspaces.delete(transaction, workspace.id)
-            record(self._context, transaction, actor, Action.WORKSPACE_DELETE, name)
+            if unfinished := rows.count_unfinished(transaction, workspace.cluster_id, workspace.id):
+                message = f'Workspace "{name}" still has workloads that have not ended ({unfinished}). Stop them first.'
+                raise StokerError(ErrorCode.CONFLICT, message)
+            workspaces.delete(transaction, workspace.id, self._context.clock.now())
+            record_audit(self._context, transaction, actor, Action.WORKSPACE_DELETE, name)
 
         await self._context.store.write(change)
 
-    async def members(self, actor: Actor, name: str, role: MemberRole | None, window: Window) -> Listing[Membership]:
-        def query(transaction: Transaction) -> Listing[Membership]:
-            workspace = visible(transaction, actor, name)
+    async def list_members(
+        self, actor: Actor, name: str, role: MemberRole | None, window: PageRequest
+    ) -> PageResult[Membership]:
+        def query(transaction: Transaction) -> PageResult[Membership]:
+            workspace = get_visible_workspace(transaction, actor, name)
             authorise(actor, Action.MEMBER_LIST, Target(workspace_id=workspace.id))
-            return workspaces.members(transaction, workspace.id, role, window)
+            return workspaces.list_members(transaction, workspace.id, role, window)
 
         return await self._context.store.read(query)
 
@@ -174,55 +179,57 @@ class Workspaces:
         """Add a user to a workspace, or change its role there."""
 
         def change(transaction: Transaction) -> Membership:
-            workspace = visible(transaction, actor, name)
+            workspace = get_visible_workspace(transaction, actor, name)
             authorise(actor, Action.MEMBER_SET, Target(workspace_id=workspace.id))
-            user = _user(transaction, user_name)
+            if not (verdict := check_role_grant(actor, role)).allowed:
+                raise StokerError(ErrorCode.FORBIDDEN, f"Not allowed: {verdict.reason}.")
+            user = _get_user(transaction, user_name)
             workspaces.set_member(transaction, workspace.id, user.id, role, self._context.clock.now())
             target = f"{name}/{user_name}"
-            record(self._context, transaction, actor, Action.MEMBER_SET, target, f"role {role}")
-            return workspaces.member(transaction, workspace.id, user.id) or _gone(user_name)
+            record_audit(self._context, transaction, actor, Action.MEMBER_SET, target, f"role {role}")
+            return workspaces.find_member(transaction, workspace.id, user.id) or _raise_member_not_found(user_name)
 
         return await self._context.store.write(change)
 
     async def remove_member(self, actor: Actor, name: str, user_name: str) -> None:
         def change(transaction: Transaction) -> None:
-            workspace = visible(transaction, actor, name)
+            workspace = get_visible_workspace(transaction, actor, name)
             authorise(actor, Action.MEMBER_REMOVE, Target(workspace_id=workspace.id))
-            user = accounts.find(transaction, user_name)
+            user = users.find(transaction, user_name)
             if user is None or not workspaces.remove_member(transaction, workspace.id, user.id):
                 raise not_found("member", user_name)
-            record(self._context, transaction, actor, Action.MEMBER_REMOVE, f"{name}/{user_name}")
+            record_audit(self._context, transaction, actor, Action.MEMBER_REMOVE, f"{name}/{user_name}")
 
         await self._context.store.write(change)
 
 
-def visible(transaction: Transaction, actor: Actor, name: str) -> Workspace:
-    """The workspace, if the caller may know of it: absent and hidden look the same."""
+def get_visible_workspace(transaction: Transaction, actor: Actor, name: str) -> Workspace:
+    """The workspace, if the caller may see it; absent and hidden workspaces give the same error."""
     workspace = workspaces.find(transaction, name)
     if workspace is None:
         raise not_found("workspace", name)
     target = Target(workspace_id=workspace.id)
-    if not actor.admin and workspace.id not in actor.memberships:
+    if not actor.can_see(workspace.id):
         raise not_found("workspace", name)
-    verdict = may(actor, Action.WORKSPACE_READ, target)
+    verdict = check_access(actor, Action.WORKSPACE_READ, target)
     if not verdict.allowed:
-        raise StokerError(ErrorCode.NOT_ALLOWED, f"Not allowed: {verdict.rule}.")
+        raise StokerError(ErrorCode.FORBIDDEN, f"Not allowed: {verdict.reason}.")
     return workspace
 
 
-def _department(transaction: Transaction, name: str) -> Department:
+def _get_department(transaction: Transaction, name: str) -> Department:
     department = departments.find(transaction, name)
     if department is None:
         raise bad_request("department", f'there is no department "{name}".')
     return department
 
 
-def _user(transaction: Transaction, name: str) -> User:
-    user = accounts.find(transaction, name)
+def _get_user(transaction: Transaction, name: str) -> User:
+    user = users.find(transaction, name)
     if user is None:
         raise not_found("user", name)
     return user
 
 
-def _gone(name: str) -> Membership:
+def _raise_member_not_found(name: str) -> Membership:
     raise not_found("member", name)

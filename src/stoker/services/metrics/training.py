@@ -1,4 +1,4 @@
-"""Training metrics of a workload: what was parsed from its logs and what its code reported, read as one series."""
+"""Training metrics of a workload: metrics parsed from its logs and metrics reported by its code, as one series."""
 
 import asyncio
 import math
@@ -6,29 +6,31 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 from msgspec import Struct
 
+from stoker.domain.access.permission_rules import Action
+from stoker.domain.access.permissions import Actor
 from stoker.domain.errors import bad_request, not_found
-from stoker.domain.metric_names import own_name, put
-from stoker.domain.permissions import Action, Actor, Target
-from stoker.domain.points import Curve, Points, curves
-from stoker.domain.training import Measured, TrainingPoint
-from stoker.domain.workload import Workload
-from stoker.services.context import Context, authorise
-from stoker.services.visible import visible
-from stoker.store import pods, training, workload_list
-from stoker.store.base import Transaction
-from stoker.store.training import Batch
+from stoker.domain.metrics.metric_names import add_metric, normalize_name
+from stoker.domain.metrics.points import MetricCurve, TrainingPoints, downsample_curves
+from stoker.domain.metrics.training import TrainingPoint, TrainingSample
+from stoker.domain.workload.model import Workload
+from stoker.services.access import authorise_for_workload, get_visible
+from stoker.services.context import Context
+from stoker.store.db.base import Transaction
+from stoker.store.telemetry import training
+from stoker.store.telemetry.training import TrainingBatch
+from stoker.store.workloads import pods, workload_list
 
-AT_ONCE = 5_000
-SHORT = 20_000
-"""Points that are unpacked at once, without a thread."""
-AHEAD_MS = 60_000
-"""How far the clock of a job may be ahead of ours."""
-PUSHED = "push/"
-"""Begins the source of what was reported; the pod and the rank that reported it follow, if they are known."""
+POINTS_BATCH_SIZE = 5_000
+INLINE_MAX_POINTS = 20_000
+"""Up to this number, points are decoded in the event loop."""
+MAX_CLOCK_SKEW_MS = 60_000
+"""How far the clock of a job may be ahead of the server's."""
+PUSH_SOURCE_PREFIX = "push/"
+"""Prefix of the source of reported metrics; the pod and the rank follow, if they are known."""
 
 
-class Report(Struct, frozen=True):
-    """What code says of itself; without a time it is of now. `rank` tells processes of one pod apart."""
+class TrainingMetricsReport(Struct, frozen=True):
+    """Metrics reported by training code; `at` None is now. `rank` tells the processes of one pod apart."""
 
     metrics: Mapping[str, float]
     step: int | None = None
@@ -36,88 +38,94 @@ class Report(Struct, frozen=True):
     rank: int | None = None
 
 
-class Training:
+class TrainingService:
     def __init__(self, context: Context) -> None:
         self._context = context
 
-    async def stream(self, uid: str, start: int, end: int) -> AsyncIterator[list[TrainingPoint]]:
-        """Every point of a range, by metric, then time, in parts: a long range is never in memory as a whole."""
-        found = await self.points(uid, start, end)
-        for first in range(0, len(found), AT_ONCE):
-            yield list(found.rows(first, first + AT_ONCE))
+    async def stream_points(self, uid: str, start: int, end: int) -> AsyncIterator[list[TrainingPoint]]:
+        """Every point of a range, ordered by metric and time, in batches."""
+        points = await self.read_points(uid, start, end)
+        for first in range(0, len(points), POINTS_BATCH_SIZE):
+            yield list(points.iter_points(first, first + POINTS_BATCH_SIZE))
 
-    async def points(self, uid: str, start: int, end: int, metric: str = "") -> Points:
-        """Every point of a range, or those of one metric, by metric, then time."""
+    async def read_points(self, uid: str, start: int, end: int, metric: str = "") -> TrainingPoints:
+        """Every point of a range, of one metric or of all, ordered by metric and time."""
 
-        def short(transaction: Transaction) -> Points | None:
-            many = training.count(transaction, uid, start, end) > SHORT
-            return None if many else training.points(transaction, uid, start, end, metric)
+        def read_if_few(transaction: Transaction) -> TrainingPoints | None:
+            is_large = training.count_points(transaction, uid, start, end) > INLINE_MAX_POINTS
+            return None if is_large else training.read_points(transaction, uid, start, end, metric)
 
-        found = await self._context.store.peek(short)
-        if found is None:
-            found = await self._context.store.read(lambda tx: training.points(tx, uid, start, end, metric))
-        return found
+        points = await self._context.store.read_inline(read_if_few)
+        if points is None:
+            points = await self._context.store.read(lambda tx: training.read_points(tx, uid, start, end, metric))
+        return points
 
-    async def curves(self, actor: Actor, ref: str, start: int, end: int, most: int) -> list[Curve]:
-        """Each metric of a workload the caller can see, with at most so many of its points."""
+    async def read_curves(self, actor: Actor, ref: str, start: int, end: int, max_points: int) -> list[MetricCurve]:
+        """Each metric of a workload, downsampled to at most `max_points` points."""
 
-        def query(transaction: Transaction) -> list[Curve]:
-            workload = visible(transaction, actor, ref).workload
-            return curves(training.points(transaction, workload.uid, start, end), most)
+        def query(transaction: Transaction) -> list[MetricCurve]:
+            workload = get_visible(transaction, actor, ref).workload
+            return downsample_curves(training.read_points(transaction, workload.uid, start, end), max_points)
 
         return await self._context.store.read(query)
 
-    async def report(self, actor: Actor, ref: str, reports: Sequence[Report]) -> None:
-        """Keep what code says of itself. The same said again, of the same moment, is one point."""
+    async def add_reports(self, actor: Actor, ref: str, reports: Sequence[TrainingMetricsReport]) -> None:
+        """Store reported metrics. A report that is sent twice for the same time is one point."""
         now = self._context.clock.now()
-        sources = await asyncio.to_thread(_by_source, reports, actor.pod_uid, now)  # each may have names of its own
+        # In a thread: every report may bring many metric names to normalize.
+        samples_by_source = await asyncio.to_thread(_group_by_source, reports, actor.pod_uid, now)
 
         def change(transaction: Transaction) -> None:
-            workload, attempt = self._reported(transaction, actor, ref)
-            training.add(
-                transaction, [Batch(workload.uid, source, attempt, measured) for source, measured in sources.items()]
+            workload, attempt = self._authorise_report(transaction, actor, ref)
+            training.add_batches(
+                transaction,
+                [
+                    TrainingBatch(workload.uid, source, attempt, samples)
+                    for source, samples in samples_by_source.items()
+                ],
             )
 
         await self._context.store.write(change)
 
-    def _reported(self, transaction: Transaction, actor: Actor, ref: str) -> tuple[Workload, int]:
-        """The workload that is reported on and its attempt: a pod's own, or one that the caller may change."""
+    def _authorise_report(self, transaction: Transaction, actor: Actor, ref: str) -> tuple[Workload, int]:
+        """The reported workload and its attempt: the pod's own, or one that the caller may report on."""
         if not actor.pod_uid:
-            workload = visible(transaction, actor, ref).workload
-            target = Target(workspace_id=workload.workspace_id, owner_id=workload.user_id)
-            authorise(actor, Action.TRAINING_REPORT, target)
+            workload = get_visible(transaction, actor, ref).workload
+            authorise_for_workload(actor, Action.TRAINING_REPORT, workload)
             return workload, workload.attempt
-        workload = _present(transaction, ref)
+        workload = _get_workload(transaction, ref)
         pod = pods.get(transaction, actor.pod_uid)
         if pod is None or pod.workload_uid != workload.uid:
             raise not_found("workload", ref)
         return workload, pod.attempt
 
 
-def _present(transaction: Transaction, ref: str) -> Workload:
+def _get_workload(transaction: Transaction, ref: str) -> Workload:
     entry = workload_list.find(transaction, ref)
     if entry is None or entry.workload.deleted_at is not None:
         raise not_found("workload", ref)
     return entry.workload
 
 
-def _by_source(reports: Sequence[Report], pod_uid: str, now: int) -> dict[str, list[Measured]]:
-    sources: dict[str, list[Measured]] = {}
+def _group_by_source(
+    reports: Sequence[TrainingMetricsReport], pod_uid: str, now: int
+) -> dict[str, list[TrainingSample]]:
+    samples_by_source: dict[str, list[TrainingSample]] = {}
     for report in reports:
         rank = "" if report.rank is None else f"/{report.rank}"
-        sources.setdefault(f"{PUSHED}{pod_uid}{rank}", []).append(_measured(report, now))
-    return sources
+        samples_by_source.setdefault(f"{PUSH_SOURCE_PREFIX}{pod_uid}{rank}", []).append(_parse_report(report, now))
+    return samples_by_source
 
 
-def _measured(report: Report, now: int) -> Measured:
-    if report.at is not None and report.at > now + AHEAD_MS:
-        raise bad_request("at", "it lies in the future. Leave it out, or set the clock of the job.")
+def _parse_report(report: TrainingMetricsReport, now: int) -> TrainingSample:
+    if report.at is not None and report.at > now + MAX_CLOCK_SKEW_MS:
+        raise bad_request("at", "it is in the future. Leave it out, or set the clock of the job.")
     metrics: dict[str, float] = {}
     for raw, value in report.metrics.items():
-        name = own_name(raw)
+        name = normalize_name(raw)
         if not name:
-            raise bad_request("metrics", f'"{raw[:40]}" is no name. Use letters, digits and underscores.')
+            raise bad_request("metrics", f'"{raw[:40]}" is not a metric name. Use letters, digits and underscores.')
         if not math.isfinite(value):
             raise bad_request(f"metrics.{name}", "it is not a finite number. Leave it out.")
-        put(metrics, name, value)
-    return Measured(now if report.at is None else report.at, report.step, metrics)
+        add_metric(metrics, name, value)
+    return TrainingSample(now if report.at is None else report.at, report.step, metrics)

@@ -1,29 +1,36 @@
-"""What a workload, or one pod of it, asked for, held, used and served over a range: so many samples, each the last
-moment of an equal part."""
+"""Metrics of a workload, or of one pod, over a range: requests, allocations, usage and inference metrics.
+
+A range is divided into equal steps, and each sample is the end of a step.
+"""
 
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from stoker.domain.access.permission_rules import Action
+from stoker.domain.access.permissions import Actor, Target
 from stoker.domain.clock import HOUR_MS, MINUTE_MS
+from stoker.domain.cluster.gpu_identity import gpu_key
+from stoker.domain.cluster.resources import MILLI
+from stoker.domain.cluster.samples import GpuMetric
 from stoker.domain.errors import StokerError, bad_request, not_found
-from stoker.domain.permissions import Action, Actor, Target
-from stoker.domain.pod_samples import HISTOGRAMS, PodMetric
-from stoker.domain.readings import Metric
-from stoker.domain.resources import MILLI
-from stoker.domain.series import GpuLine, Holding, Point, Range, Series
-from stoker.domain.workload import Pod, Workload
+from stoker.domain.metrics.pod_samples import HISTOGRAM_METRICS, PodMetric
+from stoker.domain.metrics.series import DeviceAllocation, GpuSeries, RangeBackend, SeriesPoint, TimeRange, merge_places
+from stoker.domain.workload.model import Workload
+from stoker.domain.workload.pod import Pod
 from stoker.services.context import Context, authorise
-from stoker.services.pod_parts import Histogram, PodParts
-from stoker.store import inventory_rows, monitoring, nodes, pod_samples, pods, workloads
-from stoker.store.base import Transaction
-from stoker.store.inventory_rows import HeldSpan
+from stoker.services.metrics.pod_aggregation import Histogram, PodAggregator
+from stoker.store.cluster import nodes
+from stoker.store.db.base import Transaction
+from stoker.store.telemetry import pod_samples
+from stoker.store.workloads import fleet_workloads, pods, rows, summaries
+from stoker.store.workloads.summaries import AllocationSpan
 
 
-class Measure(StrEnum):
+class WorkloadMetric(StrEnum):
     GPU_UTILIZATION = "gpu_utilization"
     GPU_MEMORY_USED = "gpu_memory_used"
     GPU_MEMORY_REQUESTED = "gpu_memory_requested"
@@ -36,201 +43,239 @@ class Measure(StrEnum):
     RUNNING_PODS = "running_pods"
     REQUESTS_RUNNING = "requests_running"
     REQUESTS_WAITING = "requests_waiting"
-    REQUESTS_MOST = "requests_most"
+    MAX_REQUESTS = "requests_most"
     REQUESTS_SUCCEEDED = "requests_succeeded"
     REQUESTS_FAILED = "requests_failed"
     CACHE_USED = "cache_used"
     THROUGHPUT = "throughput"
     LATENCY = "latency"
-    LATENCIES = "latencies"
-    FIRST_TOKENS = "first_tokens"
+    LATENCY_HISTOGRAM = "latencies"
+    TIME_TO_FIRST_TOKEN = "first_tokens"
 
 
-OF_GPUS = {Measure.GPU_UTILIZATION: Metric.UTILIZATION, Measure.GPU_MEMORY_USED: Metric.MEMORY_USED}
-"""What comes from readings of GPUs, and from which."""
-OF_PODS: Mapping[Measure, Callable[[PodParts], list[Point]]] = {
-    Measure.CPU_USED: lambda said: [(value / MILLI, at) for value, at in said.sums(PodMetric.CPU_MILLI)],
-    Measure.MEMORY_USED: lambda said: said.sums(PodMetric.MEMORY_BYTES),
-    Measure.REQUESTS_RUNNING: lambda said: said.sums(PodMetric.REQUESTS_RUNNING),
-    Measure.REQUESTS_WAITING: lambda said: said.sums(PodMetric.REQUESTS_WAITING),
-    Measure.REQUESTS_MOST: lambda said: said.sums(PodMetric.REQUESTS_MOST),
-    Measure.REQUESTS_SUCCEEDED: lambda said: said.lasts(PodMetric.SUCCEEDED),
-    Measure.REQUESTS_FAILED: lambda said: said.lasts(PodMetric.FAILED),
-    Measure.CACHE_USED: lambda said: said.means(PodMetric.CACHE_USED),
-    Measure.THROUGHPUT: PodParts.throughput,
-    Measure.LATENCY: PodParts.latency,
+GPU_METRICS = {
+    WorkloadMetric.GPU_UTILIZATION: GpuMetric.UTILIZATION,
+    WorkloadMetric.GPU_MEMORY_USED: GpuMetric.MEMORY_USED,
 }
-DISTRIBUTED = dict(zip((Measure.FIRST_TOKENS, Measure.LATENCIES), HISTOGRAMS, strict=True))
-"""What comes as a histogram for each part."""
-BEFORE_MS = 10 * MINUTE_MS
-"""How long before the range the last word of a pod is looked for, to know what its counts began at."""
-MOST_POD_HOURS = 100_000
-"""Of pods together, as far as what they said is read for one answer."""
-GpuMemory = Mapping[tuple[str, int], int]
+"""Metrics read from GPU samples."""
+POD_METRICS: Mapping[WorkloadMetric, Callable[[PodAggregator], list[SeriesPoint]]] = {
+    WorkloadMetric.CPU_USED: lambda aggregates: [
+        (value / MILLI, at) for value, at in aggregates.sum_points(PodMetric.CPU_MILLI)
+    ],
+    WorkloadMetric.MEMORY_USED: lambda aggregates: aggregates.sum_points(PodMetric.MEMORY_BYTES),
+    WorkloadMetric.REQUESTS_RUNNING: lambda aggregates: aggregates.sum_points(PodMetric.REQUESTS_RUNNING),
+    WorkloadMetric.REQUESTS_WAITING: lambda aggregates: aggregates.sum_points(PodMetric.REQUESTS_WAITING),
+    WorkloadMetric.MAX_REQUESTS: lambda aggregates: aggregates.sum_points(PodMetric.MAX_REQUESTS),
+    WorkloadMetric.REQUESTS_SUCCEEDED: lambda aggregates: aggregates.last_points(PodMetric.REQUESTS_SUCCEEDED),
+    WorkloadMetric.REQUESTS_FAILED: lambda aggregates: aggregates.last_points(PodMetric.REQUESTS_FAILED),
+    WorkloadMetric.CACHE_USED: lambda aggregates: aggregates.mean_points(PodMetric.KV_CACHE_USAGE),
+    WorkloadMetric.THROUGHPUT: PodAggregator.throughput,
+    WorkloadMetric.LATENCY: PodAggregator.latency,
+}
+HISTOGRAM_SOURCES = dict(
+    zip((WorkloadMetric.TIME_TO_FIRST_TOKEN, WorkloadMetric.LATENCY_HISTOGRAM), HISTOGRAM_METRICS, strict=True)
+)
+"""Metrics that are a histogram at each step."""
+COUNTER_LOOKBACK_MS = 10 * MINUTE_MS
+"""How long before the range samples are read, to find the start value of counters."""
+MAX_POD_HOURS = 100_000
+"""The maximum running time of all pods together whose samples are read for one request."""
+GpuMemory = Mapping[str, int]
 
 
-class Known(Struct, frozen=True):
-    """Everything that is written of a workload, or of one of its pods, and a range."""
+class MetricInputs(Struct, frozen=True):
+    """The stored data of a workload, or of one of its pods, in a range."""
 
     workload: Workload
     pods: Sequence[Pod]
-    held: Sequence[HeldSpan]
-    holdings: list[Holding]
-    memory: GpuMemory
-    said: PodParts
+    allocation_spans: Sequence[AllocationSpan]
+    allocations: list[DeviceAllocation]
+    gpu_memory: GpuMemory
+    pod_aggregates: PodAggregator
 
 
-class Consumed(Struct, frozen=True):
-    """The samples of each measure, those of each GPU by its number, and why what is missing could not be read."""
+class WorkloadMetricValues(Struct, frozen=True):
+    """The samples of each metric, those of each GPU by its index, and the errors of metrics that could not be read."""
 
-    values: Mapping[Measure, list[Point]]
-    histograms: Mapping[Measure, list[tuple[Histogram, int]]] = {}
-    gpus: Mapping[Measure, Mapping[int, list[Point]]] = {}
-    failed: Mapping[Measure, StokerError] = {}
+    values: Mapping[WorkloadMetric, list[SeriesPoint]]
+    histograms: Mapping[WorkloadMetric, list[tuple[Histogram, int]]] = {}
+    gpus: Mapping[WorkloadMetric, Mapping[int, list[SeriesPoint]]] = {}
+    errors: Mapping[WorkloadMetric, StokerError] = {}
 
 
-class Consumption:
-    def __init__(self, context: Context, series: Series) -> None:
+class WorkloadMetrics:
+    def __init__(self, context: Context, series: RangeBackend) -> None:
         self._context = context
         self._series = series
 
     async def read(
-        self, actor: Actor, ref: str, start: int, end: int, samples: int, measures: Sequence[Measure], pod: str = ""
-    ) -> Consumed:
-        """Of all its pods together, or of the one that is named."""
+        self,
+        actor: Actor,
+        ref: str,
+        start: int,
+        end: int,
+        samples: int,
+        metrics: Sequence[WorkloadMetric],
+        pod: str = "",
+    ) -> WorkloadMetricValues:
+        """The metrics of all pods together, or of the named pod."""
         if end <= start:
             raise bad_request("end", "it is not after start. Use a time that is later than start.")
-        span = span_of(start, end, samples)
-        spoken = bool(samples) and any(measure in OF_PODS or measure in DISTRIBUTED for measure in measures)
-        known = await self._context.store.read(lambda tx: _known(tx, actor, ref, span, pod, spoken=spoken))
+        span = range_for_samples(start, end, samples)
+        with_pod_samples = bool(samples) and any(
+            metric in POD_METRICS or metric in HISTOGRAM_SOURCES for metric in metrics
+        )
+        inputs = await self._context.store.read(
+            lambda tx: _read_inputs(tx, actor, ref, span, pod, with_pod_samples=with_pod_samples)
+        )
         if not samples:
-            return Consumed({measure: [] for measure in measures})
+            return WorkloadMetricValues({metric: [] for metric in metrics})
         now = self._context.clock.now()
-        moments = [at for at in range(span.start, span.end + 1, span.step) if at <= now]
-        values: dict[Measure, list[Point]] = {}
-        for measure in measures:
-            if measure in OF_PODS:
-                values[measure] = OF_PODS[measure](known.said)
-            elif measure not in OF_GPUS and measure not in DISTRIBUTED:
-                values[measure] = _counted(known, measure, moments)
-        histograms = {each: known.said.histograms(DISTRIBUTED[each]) for each in measures if each in DISTRIBUTED}
-        gpus: dict[Measure, Mapping[int, list[Point]]] = {}
-        failed: dict[Measure, StokerError] = {}
-        wanted = [measure for measure in measures if measure in OF_GPUS]
-        answers = await asyncio.gather(*(self._lines(known, measure, span) for measure in wanted))
-        for measure, found in zip(wanted, answers, strict=True):
-            if isinstance(found, StokerError):
-                failed[measure] = found
+        times = [at for at in range(span.start, span.end + 1, span.step) if at <= now]
+        values: dict[WorkloadMetric, list[SeriesPoint]] = {}
+        for metric in metrics:
+            if metric in POD_METRICS:
+                values[metric] = POD_METRICS[metric](inputs.pod_aggregates)
+            elif metric not in GPU_METRICS and metric not in HISTOGRAM_SOURCES:
+                values[metric] = _points_from_rows(inputs, metric, times)
+        histograms = {
+            metric: inputs.pod_aggregates.histograms(HISTOGRAM_SOURCES[metric])
+            for metric in metrics
+            if metric in HISTOGRAM_SOURCES
+        }
+        gpus: dict[WorkloadMetric, Mapping[int, list[SeriesPoint]]] = {}
+        errors: dict[WorkloadMetric, StokerError] = {}
+        gpu_metrics = [metric for metric in metrics if metric in GPU_METRICS]
+        results = await asyncio.gather(*(self._read_gpu_series(inputs, metric, span) for metric in gpu_metrics))
+        for metric, result in zip(gpu_metrics, results, strict=True):
+            if isinstance(result, StokerError):
+                errors[metric] = result
             else:
-                values[measure] = _joined(found, mean=measure is Measure.GPU_UTILIZATION)
-                gpus[measure] = {line.device: line.points for line in found}
-        return Consumed(values, histograms, gpus, failed)
+                values[metric] = _combine(result, mean=metric is WorkloadMetric.GPU_UTILIZATION)
+                gpus[metric] = {series.device: series.points for series in merge_places(result)}
+        return WorkloadMetricValues(values, histograms, gpus, errors)
 
-    async def _lines(self, known: Known, measure: Measure, span: Range) -> list[GpuLine] | StokerError:
-        """What each GPU showed, in percent or bytes."""
-        if not known.holdings:
+    async def _read_gpu_series(
+        self, inputs: MetricInputs, metric: WorkloadMetric, span: TimeRange
+    ) -> list[GpuSeries] | StokerError:
+        """The series of each GPU, in percent or bytes."""
+        if not inputs.allocations:
             return []
-        metric = OF_GPUS[measure]
+        gpu_metric = GPU_METRICS[metric]
         try:
-            found = await self._series.gpus(known.workload.cluster_id, known.holdings, [metric], span)
+            series = await self._series.query_range(inputs.workload.cluster_id, inputs.allocations, [gpu_metric], span)
         except StokerError as error:
             return error
-        percent = measure is Measure.GPU_UTILIZATION
+        is_percent = metric is WorkloadMetric.GPU_UTILIZATION
         return [
-            _scaled(line, 100 if percent else known.memory.get((line.node, line.device), 0))
-            for line in found.get(metric, [])
+            _scale(gpu, 100 if is_percent else inputs.gpu_memory.get(gpu.gpu.key, 0))
+            for gpu in series.get(gpu_metric, [])
         ]
 
 
-def span_of(start: int, end: int, samples: int) -> Range:
-    """The last moment of each of so many equal parts of a range; none is shorter than a millisecond."""
-    parts = max(1, min(samples, end - start))
-    step = (end - start) // parts
-    return Range(start + step, start + step * parts, step)
+def range_for_samples(start: int, end: int, samples: int) -> TimeRange:
+    """The ends of `samples` equal steps of a range; a step is at least one millisecond."""
+    steps = max(1, min(samples, end - start))
+    step = (end - start) // steps
+    return TimeRange(start + step, start + step * steps, step)
 
 
-def _known(transaction: Transaction, actor: Actor, ref: str, span: Range, pod: str, *, spoken: bool) -> Known:
-    workload = workloads.find(transaction, ref)
-    if workload is None or not (actor.admin or workload.workspace_id in actor.memberships):
+def _read_inputs(
+    transaction: Transaction, actor: Actor, ref: str, span: TimeRange, pod: str, *, with_pod_samples: bool
+) -> MetricInputs:
+    workload = rows.find(transaction, ref)
+    if workload is None or not actor.can_see(workload.workspace_id):
         raise not_found("workload", ref)
     authorise(actor, Action.WORKLOAD_READ, Target(workspace_id=workload.workspace_id))
-    every = pods.named(transaction, workload.uid, pod)[:1] if pod else pods.of_workload(transaction, workload.uid)
-    if pod and not every:
+    workload_pods = (
+        pods.find_by_name(transaction, workload.uid, pod)[:1] if pod else pods.of_workload(transaction, workload.uid)
+    )
+    if pod and not workload_pods:
         raise not_found("pod", pod)
     begin = span.start - span.step
     if pod:
-        holdings = monitoring.holdings_of_pod(transaction, every[0].uid, begin, span.end)
+        allocations = fleet_workloads.allocations_of_pod(transaction, workload_pods[0].uid, begin, span.end)
     else:
-        holdings = monitoring.holdings(transaction, workload.uid, begin, span.end)
-    places = {each.node for each in holdings}
+        allocations = fleet_workloads.allocations_of_workload(transaction, workload.uid, begin, span.end)
+    gpus = {allocation.gpu.key for allocation in allocations}
     memory = {
-        (node.name, device.index): device.memory_bytes
-        for node in (nodes.of_cluster(transaction, workload.cluster_id) if places else [])
-        if node.name in places
+        key: device.memory_bytes
+        for node in (nodes.of_cluster(transaction, workload.cluster_id) if gpus else [])
         for device in node.devices
+        for key in (gpu_key(node.name, device.index, device.uuid), gpu_key(node.name, device.index, ""))
+        if key in gpus
     }
-    said = PodParts(span)
-    if spoken:
-        there = {each.uid: each for each in every if each.created_at <= span.end and (each.ended_at or begin) >= begin}
-        from_at = begin - BEFORE_MS
-        _check_length(there.values(), from_at, span.end)
-        found = pod_samples.blocks(transaction, workload.cluster_id, there, from_at, span.end + 1)
-        said.add(found, there, from_at)
-    return Known(workload, every, inventory_rows.held_spans(transaction, workload.uid), holdings, memory, said)
+    aggregates = PodAggregator(span)
+    if with_pod_samples:
+        pods_in_range = {
+            each.uid: each
+            for each in workload_pods
+            if each.created_at <= span.end and (each.ended_at or begin) >= begin
+        }
+        from_at = begin - COUNTER_LOOKBACK_MS
+        _check_pod_hours(pods_in_range.values(), from_at, span.end)
+        blocks = pod_samples.read_blocks(transaction, workload.cluster_id, pods_in_range, from_at, span.end + 1)
+        aggregates.add_blocks(blocks, pods_in_range, from_at)
+    spans = summaries.allocation_spans(transaction, workload.uid)
+    return MetricInputs(workload, workload_pods, spans, allocations, memory, aggregates)
 
 
-def _check_length(found: Iterable[Pod], from_at: int, to_at: int) -> None:
-    """So much is read that the answer would take long: refused rather than to keep everybody waiting."""
-    lives = ((max(pod.created_at, from_at), min(pod.ended_at or to_at, to_at)) for pod in found)
-    hours = sum(max(0, end - begin) // HOUR_MS + 1 for begin, end in lives)
-    if hours > MOST_POD_HOURS:
+def _check_pod_hours(pods_in_range: Iterable[Pod], from_at: int, to_at: int) -> None:
+    """Refuse a request that would read so many samples that other requests had to wait."""
+    lifetimes = ((max(pod.created_at, from_at), min(pod.ended_at or to_at, to_at)) for pod in pods_in_range)
+    hours = sum(max(0, end - begin) // HOUR_MS + 1 for begin, end in lifetimes)
+    if hours > MAX_POD_HOURS:
         raise bad_request(
             "start",
-            f"its pods ran {hours} hours together in this range, and {MOST_POD_HOURS} are the most. "
+            f"its pods ran {hours} hours together in this range, and at most {MAX_POD_HOURS} are possible. "
             "Use a shorter range, or ask for single pods.",
         )
 
 
-def _counted(known: Known, measure: Measure, moments: Sequence[int]) -> list[Point]:
-    """What is known of each moment of its life, from what was written when it changed."""
-    life = [at for at in moments if at >= known.workload.submitted_at]
-    if measure is Measure.GPU_ALLOCATED:
+def _points_from_rows(inputs: MetricInputs, metric: WorkloadMetric, times: Sequence[int]) -> list[SeriesPoint]:
+    """Metrics that follow from the rows of pods and allocations, at each time since the submission."""
+    times = [at for at in times if at >= inputs.workload.submitted_at]
+    if metric is WorkloadMetric.GPU_ALLOCATED:
         return [
-            (sum(each.gpu_milli for each in known.held if _lies(at, each.from_at, each.to_at)) / MILLI, at)
-            for at in life
+            (
+                sum(span.gpu_milli for span in inputs.allocation_spans if _is_within(at, span.from_at, span.to_at))
+                / MILLI,
+                at,
+            )
+            for at in times
         ]
     return [
-        (_of_pods([pod for pod in known.pods if _lies(at, pod.created_at, pod.ended_at)], measure, at), at)
-        for at in life
+        (_pod_value([pod for pod in inputs.pods if _is_within(at, pod.created_at, pod.ended_at)], metric, at), at)
+        for at in times
     ]
 
 
-def _of_pods(found: Sequence[Pod], measure: Measure, at: int) -> float:
-    match measure:
-        case Measure.PODS:
-            return len(found)
-        case Measure.RUNNING_PODS:
-            return sum(pod.started_at is not None and pod.started_at <= at for pod in found)
-        case Measure.CPU_REQUESTED:
-            return sum(pod.resources.cpu_milli for pod in found) / MILLI
-        case Measure.MEMORY_REQUESTED:
-            return sum(pod.resources.memory_bytes for pod in found)
+def _pod_value(live_pods: Sequence[Pod], metric: WorkloadMetric, at: int) -> float:
+    match metric:
+        case WorkloadMetric.PODS:
+            return len(live_pods)
+        case WorkloadMetric.RUNNING_PODS:
+            return sum(pod.started_at is not None and pod.started_at <= at for pod in live_pods)
+        case WorkloadMetric.CPU_REQUESTED:
+            return sum(pod.resources.cpu_milli for pod in live_pods) / MILLI
+        case WorkloadMetric.MEMORY_REQUESTED:
+            return sum(pod.resources.memory_bytes for pod in live_pods)
         case _:
             return 0
 
 
-def _lies(at: int, begin: int, end: int | None) -> bool:
+def _is_within(at: int, begin: int, end: int | None) -> bool:
     return begin <= at and (end is None or at < end)
 
 
-def _scaled(line: GpuLine, scale: float) -> GpuLine:
-    return GpuLine(line.node, line.device, [(value * scale, at) for value, at in line.points])
+def _scale(series: GpuSeries, factor: float) -> GpuSeries:
+    return structs.replace(series, points=[(value * factor, at) for value, at in series.points])
 
 
-def _joined(lines: Sequence[GpuLine], *, mean: bool) -> list[Point]:
-    """All GPUs as one line: their mean, or their sum."""
-    sums: dict[int, list[float]] = defaultdict(list)
-    for line in lines:
-        for value, at in line.points:
-            sums[at].append(value)
-    return [(sum(values) / (len(values) if mean else 1), at) for at, values in sorted(sums.items())]
+def _combine(gpus: Sequence[GpuSeries], *, mean: bool) -> list[SeriesPoint]:
+    """One series of all GPUs: their mean or their sum."""
+    values_by_time: dict[int, list[float]] = defaultdict(list)
+    for gpu in gpus:
+        for value, at in gpu.points:
+            values_by_time[at].append(value)
+    return [(sum(values) / (len(values) if mean else 1), at) for at, values in sorted(values_by_time.items())]

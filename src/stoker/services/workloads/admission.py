@@ -1,57 +1,76 @@
-"""What becomes a workload: everything that is checked before one is queued, in the transaction that queues it."""
+"""Admission: every check of a new workload, in the transaction that queues it."""
 
+from stoker.domain.access.identity import Quota, Workspace
+from stoker.domain.access.permission_rules import Action
+from stoker.domain.access.permissions import Actor, Target
 from stoker.domain.errors import ErrorCode, StokerError, not_found
-from stoker.domain.identity import Quota, Workspace
-from stoker.domain.names import check_slug, ordered_uuid
-from stoker.domain.permissions import Action, Actor, Target
-from stoker.domain.workload import Workload
-from stoker.services.capacities import Capacities
+from stoker.domain.names import check_slug, new_uuid7
+from stoker.domain.workload.lifecycle import submit_transition
+from stoker.domain.workload.model import Workload
+from stoker.domain.workload.phase_change import Transition
+from stoker.services.access import get_visible
 from stoker.services.context import Context, authorise
-from stoker.services.submission import (
-    URGENT,
-    NewWorkload,
+from stoker.services.workloads.capacity_cache import CapacityCache
+from stoker.services.workloads.validation import (
+    HIGH_PRIORITY,
+    CreateWorkloadInput,
+    check_env,
+    check_local_trust,
+    check_readiness,
+    check_schedulable,
     check_script,
-    check_spec,
-    check_start,
-    check_trust,
-    with_nodes,
+    check_unused_image,
+    with_default_image,
+    with_replica_per_node,
 )
-from stoker.services.visible import visible
-from stoker.store import clusters, workloads, workspaces
-from stoker.store.base import Transaction
+from stoker.store.cluster import clusters
+from stoker.store.db.base import Transaction
+from stoker.store.identity import workspaces
+from stoker.store.workloads import rows
 
-SLUG_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-SLUG_NAME = 45
-SLUG_TAIL = 5
-LESS_URGENT = "Ask for a lower priority, or ask a manager of the workspace to raise it."
+SLUG_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+MAX_SLUG_NAME = 45
+SLUG_SUFFIX_LENGTH = 5
+LOWER_PRIORITY_HINT = "Ask for a lower priority, or ask a manager of the workspace to raise it."
 
 
-class Acceptance:
-    def __init__(self, context: Context, capacities: Capacities) -> None:
+class Admission:
+    def __init__(self, context: Context, capacity_cache: CapacityCache) -> None:
         self._context = context
-        self._capacities = capacities
+        self._capacity_cache = capacity_cache
 
-    def of(self, transaction: Transaction, actor: Actor, new: NewWorkload) -> Workload:
-        """The workload as it would be queued, or the reason why not."""
-        check_slug(new.name, "displayName")
-        workspace = self._workspace(transaction, actor, new.workspace)
+    def admit_with_conditions(self, transaction: Transaction, actor: Actor, new: CreateWorkloadInput) -> Transition:
+        """The submit transition of an admitted workload, with its first conditions; raises when it is refused."""
+        workload = self.admit(transaction, actor, new)
+        capabilities = clusters.get(transaction, workload.cluster_id).capabilities
+        return submit_transition(
+            workload, check_unused_image(workload.spec, capabilities, chosen=False, at=workload.submitted_at)
+        )
+
+    def admit(self, transaction: Transaction, actor: Actor, new: CreateWorkloadInput) -> Workload:
+        """The workload as it would be queued; raises when it is refused."""
+        check_slug(new.name, "display_name")
+        workspace = resolve_workspace(transaction, actor, new.workspace)
         target = Target(workspace_id=workspace.id, owner_id=actor.user_id)
         authorise(actor, Action.WORKLOAD_CREATE, target)
-        if new.priority >= URGENT:
-            authorise(actor, Action.WORKLOAD_URGE, target, LESS_URGENT)
-        spec = with_nodes(new.spec)
-        engine = engine_of(transaction, workspace.cluster_id)
-        check_script(spec, new.kind, engine)
-        check_start(spec, engine)
-        capacity = self._capacities.of(transaction, workspace.cluster_id)
-        check_spec(spec, capacity, Quota() if new.preemptible else workspace.quota)
-        check_trust(actor, capacity.nodes.values(), self._context.settings.local_trust)
+        if new.priority >= HIGH_PRIORITY:
+            authorise(actor, Action.WORKLOAD_SET_HIGH_PRIORITY, target, LOWER_PRIORITY_HINT)
+        cluster = clusters.get(transaction, workspace.cluster_id)
+        spec = with_default_image(with_replica_per_node(new.spec), cluster)
+        check_script(spec, new.kind, cluster.capabilities)
+        check_readiness(spec, new.kind)
+        check_unused_image(spec, cluster.capabilities, chosen=new.image_chosen, at=0)
+        check_env(spec, cluster.capabilities.env_limits)
+        capacity = self._capacity_cache.get(transaction, workspace.cluster_id)
+        quota = Quota() if new.preemptible else workspace.quota
+        check_schedulable(spec, capacity, quota, admission=cluster.capabilities.admission)
+        check_local_trust(actor, capacity.nodes.values(), self._context.settings.local_trust)
         for ref in spec.dependencies:
-            _depend(transaction, actor, ref)
+            _check_dependency(transaction, actor, ref)
         now = self._context.clock.now()
         return Workload(
-            uid=ordered_uuid(now, self._context.randomness),
-            slug=self._slug(transaction, new.name),
+            uid=new_uuid7(now, self._context.randomness),
+            slug=self._unique_slug(transaction, new.name),
             name=new.name,
             description=new.description,
             kind=new.kind,
@@ -70,38 +89,35 @@ class Acceptance:
             phase_at=now,
         )
 
-    def _workspace(self, transaction: Transaction, actor: Actor, name: str) -> Workspace:
-        if name:
-            found = workspaces.find(transaction, name)
-        else:
-            chosen = actor.default_workspace_id or next(iter(sorted(actor.memberships)), None)
-            found = workspaces.get(transaction, chosen) if chosen is not None else None
-        if found is None or not (actor.admin or found.id in actor.memberships):
-            raise not_found("workspace", name or "default")
-        return found
-
-    def _slug(self, transaction: Transaction, name: str) -> str:
-        """A name that nothing else has, and that stays legal when more is put behind it."""
+    def _unique_slug(self, transaction: Transaction, name: str) -> str:
+        """A unique name, short enough to stay a valid DNS label with a pod suffix."""
         while True:
-            letters = self._context.randomness(SLUG_TAIL * 4)
-            tail = "".join(
-                SLUG_LETTERS[int.from_bytes(letters[n * 4 : n * 4 + 4]) % len(SLUG_LETTERS)] for n in range(SLUG_TAIL)
+            entropy = self._context.randomness(SLUG_SUFFIX_LENGTH * 4)
+            suffix = "".join(
+                SLUG_ALPHABET[int.from_bytes(entropy[n * 4 : n * 4 + 4]) % len(SLUG_ALPHABET)]
+                for n in range(SLUG_SUFFIX_LENGTH)
             )
-            slug = f"{name[:SLUG_NAME].rstrip('-')}-{tail}"
-            if not workloads.is_taken(transaction, slug):
+            slug = f"{name[:MAX_SLUG_NAME].rstrip('-')}-{suffix}"
+            if not rows.is_slug_taken(transaction, slug):
                 return slug
 
 
-def engine_of(transaction: Transaction, cluster_id: str) -> str:
-    """What kind of engine a cluster has."""
-    cluster = clusters.find(transaction, cluster_id)
-    return cluster.engine if cluster else ""
+def resolve_workspace(transaction: Transaction, actor: Actor, name: str) -> Workspace:
+    """The named workspace, or without a name the caller's default workspace."""
+    if name:
+        workspace = workspaces.find(transaction, name)
+    else:
+        workspace_id = actor.default_workspace_id or next(iter(sorted(actor.memberships)), None)
+        workspace = workspaces.get(transaction, workspace_id) if workspace_id is not None else None
+    if workspace is None or not actor.can_see(workspace.id):
+        raise not_found("workspace", name or "default")
+    return workspace
 
 
-def _depend(transaction: Transaction, actor: Actor, ref: str) -> None:
-    """A dependency must be one that the caller may see."""
+def _check_dependency(transaction: Transaction, actor: Actor, ref: str) -> None:
+    """The caller must be able to see a dependency."""
     try:
-        visible(transaction, actor, ref)
+        get_visible(transaction, actor, ref)
     except StokerError as error:
         if error.code is not ErrorCode.NOT_FOUND:
             raise

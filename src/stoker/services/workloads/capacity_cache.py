@@ -1,27 +1,29 @@
-"""What the clusters have in all, kept until their nodes change."""
+"""Cache of the total capacity of each cluster, valid until its nodes change."""
 
-from stoker.scheduler import Capacity
-from stoker.store import nodes
-from stoker.store.base import Transaction
-from stoker.store.nodes import Known
+from stoker.scheduler import ClusterCapacity
+from stoker.store.cluster import nodes
+from stoker.store.cluster.nodes import NodeCache
+from stoker.store.db.base import Transaction
 
-FEW = 1_000
+MAX_INLINE_NODES = 1_000
 
 
-class Capacities:
+class CapacityCache:
     def __init__(self) -> None:
-        self._known: dict[str, tuple[Known, Capacity]] = {}
+        self._entries: dict[str, tuple[NodeCache, ClusterCapacity]] = {}
 
     @property
-    def quick(self) -> bool:
-        """Whether they are soon known again after a node has changed: no cluster has many nodes."""
-        return bool(self._known) and all(len(known.nodes) <= FEW for known, _ in self._known.values())
+    def is_inline(self) -> bool:
+        """Whether every cluster is small enough to recompute its capacity in the event loop."""
+        return bool(self._entries) and all(
+            len(node_cache.nodes) <= MAX_INLINE_NODES for node_cache, _ in self._entries.values()
+        )
 
-    def of(self, transaction: Transaction, cluster_id: str) -> Capacity:
-        before = self._known.get(cluster_id)
-        known = nodes.known(transaction, cluster_id, before[0] if before else nodes.NOTHING_KNOWN)
-        if before is not None and known is before[0]:
-            return before[1]
-        capacity = Capacity(known.nodes.values())
-        self._known[cluster_id] = known, capacity
+    def get(self, transaction: Transaction, cluster_id: str) -> ClusterCapacity:
+        cached = self._entries.get(cluster_id)
+        node_cache = nodes.refresh_cache(transaction, cluster_id, cached[0] if cached else nodes.EMPTY_NODE_CACHE)
+        if cached is not None and node_cache is cached[0]:
+            return cached[1]
+        capacity = ClusterCapacity(node_cache.nodes.values())
+        self._entries[cluster_id] = node_cache, capacity
         return capacity

@@ -1,45 +1,45 @@
-"""Pods of all workloads that the caller may see."""
+"""Lists of pods, limited to the workloads that the caller may see."""
 
 from msgspec import Struct, structs
 
-from stoker.domain.listing import PodQuery, Window
-from stoker.domain.permissions import Action, Actor
+from stoker.domain.access.permission_rules import Action
+from stoker.domain.access.permissions import Actor
+from stoker.domain.queries.pages import PageRequest
+from stoker.domain.queries.pod_query import PodQuery
+from stoker.services.access import get_visible_or_deleted
 from stoker.services.context import Context, authorise
-from stoker.services.visible import remembered
-from stoker.store import pod_list
-from stoker.store.base import Transaction
-from stoker.store.pod_list import PodEntry
+from stoker.store.db.base import Transaction
+from stoker.store.workloads import pod_list
+from stoker.store.workloads.pod_list import PodEntry
 
 
-class FoundPods(Struct, frozen=True):
-    """A part of a list; `more` when there is something behind it."""
+class PodPage(Struct, frozen=True):
+    """One page of pods."""
 
     entries: list[PodEntry]
-    more: bool
+    has_more: bool
 
 
-class Pods:
+class PodService:
     def __init__(self, context: Context) -> None:
         self._context = context
 
-    async def browse(self, actor: Actor, query: PodQuery, window: Window) -> FoundPods:
-        """Admins see all, others what is in their workspaces; those of one workload when it is named, also if it is
-        deleted."""
+    async def list_pods(self, actor: Actor, query: PodQuery, window: PageRequest) -> PodPage:
+        """Admins see all pods, others those of their workspaces. A query may name one workload, deleted or not."""
         authorise(actor, Action.WORKLOAD_LIST)
 
-        def read(transaction: Transaction) -> FoundPods:
-            one_more = Window(window.offset, window.limit + 1)
-            found = pod_list.browse(transaction, _seen(transaction, actor, query), one_more)
-            return FoundPods(found[: window.limit], len(found) > window.limit)
+        def read(transaction: Transaction) -> PodPage:
+            one_more = PageRequest(window.offset, window.limit + 1)
+            entries = pod_list.list_pods(transaction, _restrict_to_visible(transaction, actor, query), one_more)
+            return PodPage(entries[: window.limit], len(entries) > window.limit)
 
         return await self._context.store.read(read)
 
     async def count(self, actor: Actor, query: PodQuery) -> int:
         authorise(actor, Action.WORKLOAD_LIST)
-        return await self._context.store.read(lambda tx: pod_list.count(tx, _seen(tx, actor, query)))
+        return await self._context.store.read(lambda tx: pod_list.count(tx, _restrict_to_visible(tx, actor, query)))
 
 
-def _seen(transaction: Transaction, actor: Actor, query: PodQuery) -> PodQuery:
-    ids = None if actor.admin else tuple(sorted(actor.memberships))
-    uid = remembered(transaction, actor, query.workload_uid).workload.uid if query.workload_uid else ""
-    return structs.replace(query, workspace_ids=ids, workload_uid=uid)
+def _restrict_to_visible(transaction: Transaction, actor: Actor, query: PodQuery) -> PodQuery:
+    uid = get_visible_or_deleted(transaction, actor, query.workload_uid).workload.uid if query.workload_uid else ""
+    return structs.replace(query, workspace_ids=actor.visible_workspaces, workload_uid=uid)

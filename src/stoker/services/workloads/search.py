@@ -1,59 +1,72 @@
-"""Every workload that the caller may see, by anything that is known of it."""
+"""Lists, counts and reads the workload records that the caller may see.
+
+Records of deleted workloads are included if the query selects them.
+"""
+
+from collections.abc import Sequence
 
 from msgspec import structs
 
+from stoker.domain.access.permission_rules import Action
+from stoker.domain.access.permissions import Actor, Target
 from stoker.domain.errors import not_found
-from stoker.domain.inventory import Detail, Field, Filter, Found, InventoryQuery, Operator
-from stoker.domain.listing import Window
-from stoker.domain.permissions import Action, Actor, Target
+from stoker.domain.queries.pages import PageRequest
+from stoker.domain.queries.workload_query import WorkloadQuery
+from stoker.domain.queries.workload_records import WorkloadRecord, WorkloadRecordPage, WorkloadWithPods
+from stoker.domain.workload.status import describe_status
+from stoker.services.access import redact_env, restrict_to_visible
 from stoker.services.context import Context, authorise
-from stoker.services.monitoring import cluster_id
-from stoker.store import inventory, inventory_rows, pods, workloads
-from stoker.store.base import Transaction
+from stoker.services.fleet.leadership import ClusterLeadership
+from stoker.store.db.base import Transaction
+from stoker.store.workloads import pods, rows, summaries
+from stoker.store.workloads.query import pages
 
 
-class Inventory:
+class WorkloadSearch:
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._leadership = ClusterLeadership(context)
 
-    async def browse(self, actor: Actor, query: InventoryQuery, window: Window) -> Found:
-        """Admins see all, others what is in their workspaces."""
-        seen = self._seen(actor, query)
+    async def list_workloads(self, actor: Actor, query: WorkloadQuery, window: PageRequest) -> WorkloadRecordPage:
+        """Admins see all workloads, others those of their workspaces."""
+        visible = restrict_to_visible(actor, query)
         now = self._context.clock.now()
 
-        def read(transaction: Transaction) -> Found:
-            uids, more = inventory.page(transaction, _in_cluster(transaction, seen), window, now)
-            return Found(inventory_rows.read(transaction, uids), more, now)
+        def read(transaction: Transaction) -> WorkloadRecordPage:
+            records, has_more = pages.fetch_slice(transaction, visible, window, now, self._read_records)
+            return WorkloadRecordPage([_redact(actor, record) for record in records], has_more, now)
 
         return await self._context.store.read(read)
 
-    async def count(self, actor: Actor, query: InventoryQuery) -> int:
-        seen = self._seen(actor, query)
+    async def count(self, actor: Actor, query: WorkloadQuery) -> int:
+        visible = restrict_to_visible(actor, query)
         now = self._context.clock.now()
-        return await self._context.store.read(lambda tx: inventory.count(tx, _in_cluster(tx, seen), now))
+        return await self._context.store.read(lambda tx: pages.count(tx, visible, now))
 
-    async def read(self, actor: Actor, ref: str) -> Detail:
-        """A workload by uid or slug, one that is deleted too."""
+    async def read(self, actor: Actor, ref: str) -> WorkloadWithPods:
+        """A workload by uid or slug, deleted or not, with the pods of its last attempt."""
 
-        def query(transaction: Transaction) -> Detail:
-            workload = workloads.find(transaction, ref)
-            if workload is None or not (actor.admin or workload.workspace_id in actor.memberships):
+        def query(transaction: Transaction) -> WorkloadWithPods:
+            workload = rows.find(transaction, ref)
+            if workload is None or not actor.can_see(workload.workspace_id):
                 raise not_found("workload", ref)
             authorise(actor, Action.WORKLOAD_READ, Target(workspace_id=workload.workspace_id))
-            [listed] = inventory_rows.read(transaction, [workload.uid])
-            carried = pods.of_attempt(transaction, workload.uid, workload.attempt)
-            return Detail(listed, carried, self._context.clock.now())
+            [record] = self._read_records(transaction, [workload.uid])
+            last_pods = pods.of_attempt(transaction, workload.uid, workload.attempt)
+            return WorkloadWithPods(_redact(actor, record), last_pods, self._context.clock.now())
 
         return await self._context.store.read(query)
 
-    def _seen(self, actor: Actor, query: InventoryQuery) -> InventoryQuery:
-        authorise(actor, Action.WORKLOAD_LIST)
-        return query if actor.admin else structs.replace(query, workspace_ids=tuple(sorted(actor.memberships)))
+    def _read_records(self, transaction: Transaction, uids: Sequence[str]) -> list[WorkloadRecord]:
+        """The projection of a page, with the status that users see."""
+        unavailable = self._leadership.unavailable_clusters(transaction)
+        return [
+            structs.replace(
+                record, status=describe_status(record.workload, unavailable.get(record.workload.cluster_id))
+            )
+            for record in summaries.read_summaries(transaction, uids)
+        ]
 
 
-def _in_cluster(transaction: Transaction, query: InventoryQuery) -> InventoryQuery:
-    """The same of one cluster, if one is named."""
-    if not query.cluster:
-        return query
-    only = Filter(Field.CLUSTER, Operator.EQUAL, cluster_id(transaction, query.cluster))
-    return structs.replace(query, filters=(*query.filters, only))
+def _redact(actor: Actor, record: WorkloadRecord) -> WorkloadRecord:
+    return structs.replace(record, workload=redact_env(actor, record.workload))

@@ -1,0 +1,1 @@
+"""Sign-in, users, API keys, applications, departments and workspaces."""

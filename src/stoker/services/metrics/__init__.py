@@ -1,0 +1,1 @@
+"""Metric series of one workload: GPU samples, pod samples and training metrics."""

@@ -1,0 +1,1 @@
+"""Closed usage hours, usage reports with cost, and GPUs allocated but idle."""
