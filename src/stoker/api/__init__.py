@@ -1,1 +1,2 @@
-"""HTTP: a table of endpoints, and one package per family that translates between its words and ours."""
+"""HTTP: a table of endpoints, and one package for each API family, which translates between its wire format and the
+domain."""

@@ -1,16 +1,16 @@
-"""Old readings are still answers, as long as they say so: the header that marks them in every family."""
+"""The response header that marks answers from stale samples, in all families."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from stoker.api.endpoint import Call
-from stoker.services.live import ClusterNow, stale_seconds
+from stoker.api.http.endpoint import Call
+from stoker.services.fleet.live import ClusterLiveStatus, max_stale_seconds
 
-HEADER = "X-Stoker-Stale"
+STALE_HEADER = "X-Stoker-Stale"
 
 
-def mark_stale(call: Call[Any], clusters: Sequence[ClusterNow]) -> None:
-    """Put the age of the oldest readings beside the answer when they are older than they should be."""
-    age = stale_seconds(clusters)
+def mark_stale(call: Call[Any], clusters: Sequence[ClusterLiveStatus]) -> None:
+    """Add the age of the oldest samples to the response if they are stale."""
+    age = max_stale_seconds(clusters)
     if age is not None:
-        call.headers.append((HEADER, str(age)))
+        call.headers.append((STALE_HEADER, str(age)))

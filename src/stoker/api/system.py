@@ -1,6 +1,7 @@
-"""What lies outside the families: health, metrics, the OpenAPI document and its page."""
+"""Endpoints outside the families' prefixes: health, Prometheus metrics, OpenAPI documents and the docs page."""
 
 import importlib.util
+import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,17 +10,19 @@ from msgspec import Meta, Struct
 from starlette.responses import Response
 
 from stoker import __version__
-from stoker.api.endpoint import Call, endpoint
-from stoker.api.families import NATIVE, encode
-from stoker.api.params import NoParams, Params
-from stoker.api.safe.shapes import CreateWorkload
+from stoker.api.compat.management.schemas import CreateWorkload
+from stoker.api.http.endpoint import Call, endpoint
+from stoker.api.http.families import FAMILIES, NATIVE, encode_json
+from stoker.api.http.negotiation import JSON_MEDIA_TYPE, accepts_html
+from stoker.api.http.params import NoParams, Params
+from stoker.domain.access.permission_rules import Action
 from stoker.domain.errors import not_found
-from stoker.domain.permissions import Action
-from stoker.services.health import Part
+from stoker.services.health import ComponentStatus
 
 ASSETS = {
     "swagger-ui.css": "text/css; charset=utf-8",
     "swagger-ui-bundle.js": "text/javascript; charset=utf-8",
+    "swagger-ui-standalone-preset.js": "text/javascript; charset=utf-8",
     "favicon-32x32.png": "image/png",
 }
 DOCS_PAGE = """<!doctype html>
@@ -34,13 +37,17 @@ DOCS_PAGE = """<!doctype html>
 <body>
 <div id="page"></div>
 <script src="/docs/swagger-ui-bundle.js"></script>
+<script src="/docs/swagger-ui-standalone-preset.js"></script>
 <script src="/docs/start.js"></script>
 </body>
 </html>
 """
-DOCS_SCRIPT = """SwaggerUIBundle({
-  url: "/openapi.json", dom_id: "#page", deepLinking: true, docExpansion: "none", filter: true, validatorUrl: null
-});
+DOCUMENTS = {"all families": "/openapi.json"} | {family.name: f"/openapi/{family.name}.json" for family in FAMILIES}
+DOCS_SCRIPT = f"""SwaggerUIBundle({{
+  urls: {json.dumps([{"name": name, "url": url} for name, url in DOCUMENTS.items()])},
+  dom_id: "#page", deepLinking: true, docExpansion: "none", filter: true, validatorUrl: null,
+  presets: [SwaggerUIBundle.presets.apis, SwaggerUIStandalonePreset], layout: "StandaloneLayout"
+}});
 """
 DOCS_POLICY = "; ".join(
     (
@@ -53,79 +60,108 @@ DOCS_POLICY = "; ".join(
 )
 
 
-class Welcome(Struct, frozen=True):
+class ServiceInfo(Struct, frozen=True):
     name: str
     version: str
     docs: str
     openapi: str
 
 
-class Alive(Struct, frozen=True):
+class LivenessReport(Struct, frozen=True):
     status: str
 
 
-class Readiness(Struct, frozen=True):
+class ReadinessReport(Struct, frozen=True):
     ready: bool
-    parts: list[Part]
+    parts: list[ComponentStatus]
+
+
+class DocumentPath(Params, frozen=True, kw_only=True):
+    document: Annotated[str, Meta(max_length=64, description="The name of a family and .json, such as native.json.")]
 
 
 class AssetPath(Params, frozen=True, kw_only=True):
     name: Annotated[str, Meta(max_length=64)]
 
 
-@endpoint("GET", "/", family=NATIVE, action=Action.LOOK_AROUND, result=Welcome)
-async def welcome(call: Call[NoParams]) -> Welcome | Response:
-    """Where to go from here; a browser is sent to the page of the API."""
-    if "text/html" in call.request.headers.get("accept", ""):
+@endpoint("GET", "/", family=NATIVE, action=Action.PUBLIC, result=ServiceInfo, redirects=True)
+async def welcome(call: Call[NoParams]) -> ServiceInfo | Response:
+    """Version and addresses of the documentation; browsers are redirected (307) to /docs."""
+    if accepts_html(call.request):
         return Response(status_code=307, headers={"Location": "/docs", "Vary": "Accept"})
-    return Welcome("stoker", __version__, "/docs", "/openapi.json")
+    return ServiceInfo("stoker", __version__, "/docs", "/openapi.json")
 
 
-@endpoint("GET", "/healthz", family=NATIVE, action=Action.LOOK_AROUND)
-async def alive(call: Call[NoParams]) -> Alive:
-    """The process answers."""
-    return Alive("ok")
+@endpoint("GET", "/healthz", family=NATIVE, action=Action.PUBLIC)
+async def alive(call: Call[NoParams]) -> LivenessReport:
+    """Liveness: the process responds."""
+    return LivenessReport("ok")
 
 
-@endpoint("GET", "/readyz", family=NATIVE, action=Action.LOOK_AROUND, result=Readiness)
-async def ready(call: Call[NoParams]) -> Readiness | Response:
-    """Everything this server needs answers; 503 names what does not."""
-    parts = await call.services.health.parts()
-    readiness = Readiness(all(part.ready for part in parts), parts)
+@endpoint("GET", "/readyz", family=NATIVE, action=Action.PUBLIC, result=ReadinessReport)
+async def ready(call: Call[NoParams]) -> ReadinessReport | Response:
+    """Readiness of the server and its components; 503 while one of them is not ready."""
+    parts = await call.services.health.check_components()
+    readiness = ReadinessReport(all(part.ready for part in parts), parts)
     if readiness.ready:
         return readiness
-    return Response(encode(readiness), 503, media_type="application/json")
+    return Response(encode_json(readiness), 503, media_type=JSON_MEDIA_TYPE)
 
 
 @endpoint("GET", "/metrics", family=NATIVE, action=Action.MONITOR, media_type="text/plain")
 async def metrics(call: Call[NoParams]) -> Response:
-    """Everything Prometheus can scrape."""
-    content, media_type = await call.installation.exposition(call.request.headers.get("accept", ""))
+    """Metrics of the server, the fleet and its workloads, for Prometheus."""
+    content, media_type = await call.app.exposition(call.request.headers.get("accept", ""), call.optional_actor)
     return Response(content, media_type=media_type)
 
 
-@endpoint("GET", "/openapi.json", family=NATIVE, action=Action.LOOK_AROUND, result=dict[str, Any])
+@endpoint("GET", "/openapi.json", family=NATIVE, action=Action.PUBLIC, result=dict[str, Any])
 async def openapi(call: Call[NoParams]) -> Response:
-    """This API as an OpenAPI 3.1 document."""
-    return Response(call.installation.openapi, media_type="application/json")
+    """The OpenAPI 3.1 document of all API families."""
+    return Response(call.app.openapi, media_type=JSON_MEDIA_TYPE)
 
 
-@endpoint("GET", "/schemas/job.json", family=NATIVE, action=Action.LOOK_AROUND, result=dict[str, Any])
+@endpoint(
+    "GET",
+    "/openapi/{document}",
+    family=NATIVE,
+    action=Action.PUBLIC,
+    params=DocumentPath,
+    result=dict[str, Any],
+)
+async def family_openapi(call: Call[DocumentPath]) -> Response:
+    """The OpenAPI 3.1 document of one API family."""
+    name, dot, extension = call.params.document.rpartition(".")
+    content = call.app.family_openapi(name) if dot and extension == "json" else None
+    if content is None:
+        raise not_found("document", call.params.document)
+    return Response(content, media_type=JSON_MEDIA_TYPE)
+
+
+@endpoint("GET", "/schemas/job.json", family=NATIVE, action=Action.PUBLIC, result=dict[str, Any])
 async def job_schema(call: Call[NoParams]) -> dict[str, Any]:
-    """The JSON Schema of a workload as it is submitted, for editors of job files."""
+    """The JSON Schema of a job file, for editors."""
     return msgspec.json.schema(CreateWorkload)
 
 
-@endpoint("GET", "/docs", family=NATIVE, action=Action.LOOK_AROUND, media_type="text/html")
+@endpoint("GET", "/docs", family=NATIVE, action=Action.PUBLIC, media_type="text/html")
 async def docs(call: Call[NoParams]) -> Response:
-    """A page to read and try the API; it needs nothing from the internet."""
+    """A page to read and try the API; it loads nothing from the internet."""
     call.headers.append(("Content-Security-Policy", DOCS_POLICY))
     return Response(DOCS_PAGE, media_type="text/html")
 
 
-@endpoint("GET", "/docs/{name}", family=NATIVE, action=Action.LOOK_AROUND, params=AssetPath, media_type="*/*")
+@endpoint(
+    "GET",
+    "/docs/{name}",
+    family=NATIVE,
+    action=Action.PUBLIC,
+    params=AssetPath,
+    media_type="*/*",
+    response_headers=("Cache-Control",),
+)
 async def docs_asset(call: Call[AssetPath]) -> Response:
-    """What the page is made of, from the installed Swagger UI package."""
+    """Scripts and styles of the docs page, from the installed Swagger UI package."""
     name = call.params.name
     if name == "start.js":
         return Response(DOCS_SCRIPT, media_type="text/javascript")

@@ -1,50 +1,55 @@
-"""The one table of endpoints. Routes, validation, OpenAPI and the docs page all come from it.
+"""The endpoint table. Routes, validation, OpenAPI and the docs page are derived from it.
 
-An endpoint is an async function with one line above it that says where it is, who may call it,
-what it takes and what it gives. It sees a `Call` and returns a struct.
+An endpoint is an async function with a declaration of its path, permission, parameters, body and result. It gets a
+`Call` and returns a struct.
 """
 
 import hashlib
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
 from types import ModuleType
-from typing import Any, Generic, Protocol, TypeVar, get_type_hints
+from typing import Any, Generic, Literal, Protocol, TypeVar, get_type_hints
 
 from msgspec import Struct
 from starlette.requests import Request
 
-from stoker.api.callers import caller_of
-from stoker.api.families import Family
-from stoker.api.params import NoParams, Params
+from stoker.api.http.auth import authenticate
+from stoker.api.http.families import ApiFamily
+from stoker.api.http.params import NoParams, Params
+from stoker.api.http.sse import EventSchema
+from stoker.domain.access.permission_rules import Action
+from stoker.domain.access.permissions import Actor
 from stoker.domain.errors import ErrorCode, StokerError
-from stoker.domain.permissions import Action, Actor
-from stoker.services.authentication import Origin
-from stoker.services.bundle import Services
-from stoker.services.once import Once
+from stoker.services.container import ServiceContainer
+from stoker.services.idempotency import IdempotencyKey
+from stoker.services.identity.actors import RequestOrigin
 
 P = TypeVar("P", bound=Params)
 Handler = Callable[[Any], Awaitable[Any]]
+CREDENTIAL_REQUIRED = "This needs a credential."
 
 
-class Installation(Protocol):
-    """What the API knows of itself, for the few endpoints that show it."""
+class AppInterface(Protocol):
+    """What the application offers to its own endpoints."""
 
     @property
     def openapi(self) -> bytes: ...
-    async def exposition(self, accept: str) -> tuple[bytes, str]: ...
+    def family_openapi(self, family: str) -> bytes | None: ...
+    async def exposition(self, accept: str, actor: Actor | None) -> tuple[bytes, str]: ...
+    def check_explain_rate(self, actor: Actor) -> None: ...
 
 
 class Call(Generic[P]):
-    """One request, read and authorised, and what its answer adds to the headers."""
+    """A decoded and authorised request, and the headers that its response adds."""
 
-    __slots__ = ("_actor", "body", "headers", "installation", "origin", "params", "raw_body", "request", "services")
+    __slots__ = ("_actor", "app", "body", "headers", "origin", "params", "raw_body", "request", "services")
 
     def __init__(
         self,
         request: Request,
-        services: Services,
-        installation: Installation,
-        origin: Origin,
+        services: ServiceContainer,
+        app: AppInterface,
+        origin: RequestOrigin,
         actor: Actor | None,
         params: P,
         body: Any,
@@ -52,7 +57,7 @@ class Call(Generic[P]):
     ) -> None:
         self.request = request
         self.services = services
-        self.installation = installation
+        self.app = app
         self.origin = origin
         self._actor = actor
         self.params = params
@@ -62,28 +67,33 @@ class Call(Generic[P]):
 
     @property
     def actor(self) -> Actor:
-        """The caller. Only endpoints that anyone may call can have none."""
+        """The caller. Only public and monitoring endpoints can have none."""
         if self._actor is None:
-            raise StokerError(ErrorCode.NOT_SIGNED_IN, "This needs a credential.")
+            raise StokerError(ErrorCode.UNAUTHENTICATED, CREDENTIAL_REQUIRED)
         return self._actor
 
-    async def renewed(self) -> Actor:
-        """The caller as it is now: a stream outlives the moment in which it was let in."""
-        actor = await caller_of(self.request, self.services.authentication, self.origin)
+    @property
+    def optional_actor(self) -> Actor | None:
+        """The caller of an endpoint that `monitoring_access` may open to anonymous callers."""
+        return self._actor
+
+    async def reauthenticate(self) -> Actor:
+        """The caller as of now: a stream must end when its caller loses access."""
+        actor = await authenticate(self.request, self.services.authentication, self.origin)
         if actor is None:
-            raise StokerError(ErrorCode.NOT_SIGNED_IN, "This needs a credential.")
+            raise StokerError(ErrorCode.UNAUTHENTICATED, CREDENTIAL_REQUIRED)
         return actor
 
     @property
-    def once(self) -> Once | None:
-        """The Idempotency-Key, with the hash of what it came with."""
-        return _once(self.request, self.raw_body)
+    def idempotency_key(self) -> IdempotencyKey | None:
+        """The Idempotency-Key with the hash of its request."""
+        return _idempotency_key(self.request, self.raw_body)
 
 
 class Endpoint(Struct, frozen=True, kw_only=True):
     method: str
     path: str
-    family: Family
+    family: ApiFamily
     action: Action
     handler: Handler
     params: type[Params]
@@ -91,14 +101,18 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     result: Any
     status: int
     media_type: str
-    also: tuple[str, ...]
+    alt_media_types: tuple[str, ...]
     example: Any
     body_example: Any
     errors: tuple[ErrorCode, ...]
-    partly: Any
-    creates: bool
+    multi_status: Any
+    idempotent: bool
     form: bool
-    failure: Any
+    json_only: bool
+    error_schema: Any
+    events: tuple[EventSchema, ...]
+    response_headers: tuple[str, ...]
+    redirects: bool
 
     @property
     def name(self) -> str:
@@ -113,31 +127,62 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         return inspect.getdoc(self.handler) or ""
 
 
+class FrameSchema(Struct, frozen=True):
+    """One kind of frame of a WebSocket, for OpenAPI."""
+
+    sender: Literal["client", "server"]
+    opcode: Literal["text", "binary"]
+    description: str
+    data: Any = None
+
+
+class WebSocketEndpoint(Struct, frozen=True, kw_only=True):
+    """A WebSocket, for OpenAPI."""
+
+    method: str = "GET"
+    path: str
+    family: ApiFamily
+    action: Action
+    name: str
+    summary: str
+    description: str
+    params: type[Params]
+    frames: tuple[FrameSchema, ...]
+    errors: tuple[ErrorCode, ...]
+
+
 def endpoint(
     method: str,
     path: str,
     *,
-    family: Family,
+    family: ApiFamily,
     action: Action,
     params: type[Params] = NoParams,
     body: Any = None,
     result: Any = None,
     status: int = 200,
     media_type: str = "application/json",
-    also: tuple[str, ...] = (),
+    alt_media_types: tuple[str, ...] = (),
     example: Any = None,
     body_example: Any = None,
     errors: tuple[ErrorCode, ...] = (),
-    partly: Any = None,
-    creates: bool = False,
+    multi_status: Any = None,
+    idempotent: bool = False,
     form: bool = False,
-    failure: Any = None,
+    json_only: bool = False,
+    error_schema: Any = None,
+    events: tuple[EventSchema, ...] = (),
+    response_headers: tuple[str, ...] = (),
+    redirects: bool = False,
 ) -> Callable[[Handler], Endpoint]:
-    """Make the function below a row of the table.
+    """Declare the decorated function as an endpoint.
 
-    `creates` lets it take an Idempotency-Key; `partly` is what it says when only some of many could be done;
-    `result` is given where the function makes the response itself; `also` are other forms that it may have;
-    `form` takes the body as a web form, a dictionary of texts; `failure` is how it words errors of its own.
+    `result` is required where the function returns a response of its own; `alt_media_types` are further media types of
+    the success response; `multi_status` is the body of a 207, if only some of several operations succeeded;
+    `idempotent` accepts an Idempotency-Key; `form` reads the body as a web form; `error_schema` is an additional error
+    body; `json_only` rejects a body without the JSON content type, which pages of other sites cannot set;
+    `events` describes a stream of server-sent events; `response_headers` are the headers that it may add;
+    `redirects` says that browsers get a redirect (307).
     """
 
     def declare(handler: Handler) -> Endpoint:
@@ -152,29 +197,33 @@ def endpoint(
             result=result or get_type_hints(handler).get("return"),
             status=status,
             media_type=media_type,
-            also=also,
+            alt_media_types=alt_media_types,
             example=example,
             body_example=body_example,
             errors=errors,
-            partly=partly,
-            creates=creates,
+            multi_status=multi_status,
+            idempotent=idempotent,
             form=form,
-            failure=failure,
+            json_only=json_only,
+            error_schema=error_schema,
+            events=events,
+            response_headers=response_headers,
+            redirects=redirects,
         )
 
     return declare
 
 
-def endpoints_of(modules: Iterable[ModuleType]) -> list[Endpoint]:
-    """Every endpoint of these modules, in the order they are written."""
+def collect_endpoints(modules: Iterable[ModuleType]) -> list[Endpoint]:
+    """All endpoints of these modules, in the order of their declaration."""
     return [value for module in modules for value in vars(module).values() if isinstance(value, Endpoint)]
 
 
-def _once(request: Request, raw_body: bytes) -> Once | None:
+def _idempotency_key(request: Request, raw_body: bytes) -> IdempotencyKey | None:
     key = request.headers.get("idempotency-key")
     if key is None:
         return None
     if not 1 <= len(key) <= 255:
         raise StokerError(ErrorCode.BAD_REQUEST, "Idempotency-Key: use 1 to 255 characters.", field="Idempotency-Key")
-    asked = b"\n".join((request.method.encode(), request.scope["raw_path"], raw_body))
-    return Once(key, hashlib.sha256(asked).hexdigest())
+    content = b"\n".join((request.method.encode(), request.scope["raw_path"], raw_body))
+    return IdempotencyKey(key, hashlib.sha256(content).hexdigest())

@@ -1,126 +1,90 @@
-"""What is wrong with a value of a body, in words.
+"""Error bodies of the API families, and the HTTP status of each error code.
 
-Free text is never repeated: it may be a secret, and errors are kept in the audit log. Only its length is told.
+Every error that a caller sees is one `StokerError`; a family only renders it.
 """
 
-import re
-from collections.abc import Iterator
-from typing import Any
-
 from msgspec import Struct
-from msgspec import inspect as mi
+from starlette.requests import HTTPConnection
 
-from stoker.api.wording import A_KEY, STEP, shown, ways
+from stoker.domain.errors import ErrorCode, StokerError
+from stoker.wire.errors import NativeError, Problem, management_error_number
 
-AN_ENTRY = "[...]"
-
-
-class Found(Struct, frozen=True):
-    """A value of a body, and where it is."""
-
-    path: str
-    value: Any
-
-
-def expand(body: Any, path: str) -> list[Found]:
-    """Everything that a path such as `$.env[...]` can mean: msgspec does not say which entry of an object it was."""
-    found = [Found("", body)]
-    for step in STEP.findall(path):
-        found = [inner for each in found for inner in _into(each, step)]
-    return found
-
-
-def fault(kind: mi.Type, value: Any) -> str:
-    """Why a value cannot be taken; nothing when it can, as far as can be told."""
-    taken = [each for each in ways(kind) if isinstance(value, _python(each))]
-    if isinstance(value, bool):
-        taken = [each for each in taken if not isinstance(each, mi.IntType | mi.FloatType)]
-    if not taken:
-        return f"it is {_described(value)}"
-    faults = [_outside(each, value) for each in taken]
-    return "" if "" in faults else faults[0]
+HTTP_STATUS = {
+    ErrorCode.INTERNAL: 500,
+    ErrorCode.BAD_REQUEST: 400,
+    ErrorCode.FORBIDDEN: 403,
+    ErrorCode.ALREADY_EXISTS: 409,
+    ErrorCode.NOT_FOUND: 404,
+    ErrorCode.TOO_LARGE: 413,
+    ErrorCode.UNAVAILABLE: 503,
+    ErrorCode.UNSCHEDULABLE: 403,
+    ErrorCode.UNAUTHENTICATED: 401,
+    ErrorCode.CONFLICT: 409,
+    ErrorCode.TOO_MANY_REQUESTS: 429,
+    ErrorCode.METHOD_NOT_ALLOWED: 405,
+    ErrorCode.HEADERS_TOO_LARGE: 431,
+}
 
 
-def _into(found: Found, step: str) -> Iterator[Found]:
-    match found.value:
-        case dict() as entries if step in {AN_ENTRY, A_KEY}:
-            for name, value in entries.items():
-                yield Found(f"{found.path}[{shown(name)}]", name if step == A_KEY else value)
-        case dict() as entries if step in entries:
-            yield Found(f"{found.path}.{step}" if found.path else step, entries[step])
-        case list() as items if step[1:-1].isdigit() and int(step[1:-1]) < len(items):
-            yield Found(f"{found.path}{step}", items[int(step[1:-1])])
+class ManagementError(Struct, frozen=True, rename="camel"):
+    error_code: str
+    error_message: str
 
 
-def _python(kind: mi.Type) -> type | tuple[type, ...]:
-    match kind:
-        case mi.IntType():
-            return int
-        case mi.FloatType():
-            return int, float
-        case mi.BoolType():
-            return bool
-        case mi.NoneType():
-            return type(None)
-        case mi.ListType() | mi.VarTupleType():
-            return list
-        case mi.DictType() | mi.StructType():
-            return dict
-        case mi.StrType() | mi.DateTimeType():
-            return str
-        case mi.EnumType():
-            return tuple({type(member.value) for member in kind.cls})
-        case mi.LiteralType():
-            return tuple({type(each) for each in kind.values})
-        case _:
-            return object
+class MonitoringError(Struct, frozen=True, rename="camel"):
+    code: int
+    message: str
+    trace_id: str
 
 
-def _outside(kind: mi.Type, value: Any) -> str:
-    """Why a value of the right sort is not among those that are allowed."""
-    match kind:
-        case mi.EnumType() if value not in {member.value for member in kind.cls}:
-            return f"{shown(value)} is not allowed"
-        case mi.LiteralType() if value not in kind.values:
-            return f"{shown(value)} is not allowed"
-        case mi.IntType() | mi.FloatType() if not _within(kind, value):
-            return f"{value} is not allowed"
-        case mi.StrType() if not _long_enough(kind, value):
-            return f"it has {len(value)} characters" if value else "it is empty"
-        case mi.StrType() if kind.pattern and not re.search(kind.pattern, value):
-            return f"{shown(value)} is not allowed"
-        case mi.ListType() | mi.VarTupleType() | mi.DictType() if not _long_enough(kind, value):
-            return f"it has {len(value)} entries" if value else "it is empty"
-        case _:
-            return ""
+class AggregationError(Struct, frozen=True):
+    code: int
+    message: str
+    error: str
 
 
-def _within(kind: mi.IntType | mi.FloatType, value: float) -> bool:
-    return (
-        (kind.ge is None or value >= kind.ge)
-        and (kind.gt is None or value > kind.gt)
-        and (kind.le is None or value <= kind.le)
-        and (kind.lt is None or value < kind.lt)
-    )
+class RunaiError(Struct, frozen=True, omit_defaults=True):
+    code: int
+    message: str
+    details: str = ""
 
 
-def _long_enough(kind: mi.StrType | mi.ListType | mi.VarTupleType | mi.DictType, value: Any) -> bool:
-    return (kind.min_length or 0) <= len(value) and (kind.max_length is None or len(value) <= kind.max_length)
+def management_error(error: StokerError, status: int, trace_id: str) -> ManagementError:
+    return ManagementError(management_error_number(error.code), message_with_hint(error))
 
 
-def _described(value: Any) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "true" if value else "false"
-        case int():
-            return "a number"
-        case float():
-            return "a number with a fraction"
-        case str():
-            return "text"
-        case list():
-            return "a list"
-        case _:
-            return "an object"
+def monitoring_error(error: StokerError, status: int, trace_id: str) -> MonitoringError:
+    return MonitoringError(status, message_with_hint(error), trace_id)
+
+
+def aggregation_error(error: StokerError, status: int, trace_id: str) -> AggregationError:
+    if error.code is ErrorCode.BAD_REQUEST:
+        return AggregationError(status, "Invalid request parameters", message_with_hint(error))
+    return AggregationError(status, error.message, error.hint or str(error.code))
+
+
+def runai_error(error: StokerError, status: int, trace_id: str) -> RunaiError:
+    return RunaiError(status, error.message, error.hint)
+
+
+def native_error(error: StokerError, status: int, trace_id: str) -> NativeError:
+    return NativeError(Problem(str(error.code), error.message, error.hint, error.field, trace_id))
+
+
+def message_with_hint(error: StokerError) -> str:
+    return f"{error.message} {error.hint}".strip()
+
+
+def write_outcome_unknown(reason: str, request: HTTPConnection, *, idempotent: bool) -> StokerError:
+    """The error of a write that may or may not have been committed, with how the caller can find out."""
+    if not idempotent:
+        hint = "Read the current state with GET before you send the request again."
+    elif "idempotency-key" in request.headers:
+        hint = "Repeat the request with the same Idempotency-Key: it takes effect once and returns the first response."
+    else:
+        hint = (
+            "Check with GET whether the object exists before you send the request again. With an Idempotency-Key the "
+            "request could be repeated safely."
+        )
+    message = f"{reason} The outcome is unknown: the request may still take effect."
+    return StokerError(ErrorCode.UNAVAILABLE, message, hint=hint)

@@ -1,7 +1,6 @@
-"""Rows as a file for a spreadsheet or for a program that analyses data: CSV, or Parquet where the extra is there.
+"""Exports of rows as CSV, or as Parquet if the extra is installed.
 
-Both are written while the rows are read, part by part. The columns are the fields of the rows' struct, under the names
-that they have in JSON.
+Rows are written in batches while they are read. The columns are the fields of the row struct, under their JSON names.
 """
 
 import asyncio
@@ -9,115 +8,110 @@ import csv
 import importlib
 import io
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from enum import StrEnum
+from datetime import datetime
 from typing import Any, get_args, get_type_hints
 
 from msgspec import Struct, structs
-from starlette.requests import Request
+from starlette.responses import Response
 
-from stoker.api.csv_text import CSV, wants_csv
-from stoker.api.streams import Stream
+from stoker.api.http.negotiation import CSV_MEDIA_TYPE, PARQUET_MEDIA_TYPE, ExportFormat
+from stoker.api.http.streaming import Stream
 from stoker.domain.errors import bad_request
-from stoker.domain.spreadsheet import defused
+from stoker.domain.spreadsheet import escape_formula
 
-PARQUET = "application/vnd.apache.parquet"
-ARROW_TYPES = {str: "string", float: "float64", int: "int64"}
+ARROW_TYPES = {str: "string", datetime: "string", float: "float64", int: "int64"}
 
-Parts = AsyncIterator[Sequence[Struct]]
-
-
-class Format(StrEnum):
-    JSON = "json"
-    CSV = "csv"
-    PARQUET = "parquet"
+RowBatches = AsyncIterator[Sequence[Struct]]
 
 
-def wanted(request: Request, asked: Format | None) -> Format:
-    """The form that is asked for by name, or else by the header Accept."""
-    if asked is not None:
-        return asked
-    if request.headers.get("accept", "").split(";")[0].strip().lower() == PARQUET:
-        return Format.PARQUET
-    return Format.CSV if wants_csv(request) else Format.JSON
+async def export_rows(file_format: ExportFormat, row_type: type[Struct], batches: RowBatches) -> Stream:
+    if file_format is ExportFormat.PARQUET:
+        arrow, parquet = [await asyncio.to_thread(_import_arrow, name) for name in ("pyarrow", "pyarrow.parquet")]
+        return Stream(_parquet_stream(arrow, parquet, row_type, batches), PARQUET_MEDIA_TYPE)
+    return Stream(_csv_stream(row_type, batches), CSV_MEDIA_TYPE)
 
 
-async def sheet(form: Format, rows: type[Struct], parts: Parts) -> Stream:
-    """All rows in this form."""
-    if form is Format.PARQUET:
-        arrow, parquet = [await asyncio.to_thread(_arrow, name) for name in ("pyarrow", "pyarrow.parquet")]
-        return Stream(_parquet(arrow, parquet, rows, parts), PARQUET)
-    return Stream(_csv(rows, parts), CSV)
+async def _csv_stream(row_type: type[Struct], batches: RowBatches) -> AsyncIterator[bytes]:
+    yield encode_csv([[field.encode_name for field in structs.fields(row_type)]])
+    async for batch in batches:
+        yield await asyncio.to_thread(lambda rows=batch: encode_csv(structs.astuple(row) for row in rows))
 
 
-async def _csv(rows: type[Struct], parts: Parts) -> AsyncIterator[bytes]:
-    yield _lines([[field.encode_name for field in structs.fields(rows)]])
-    async for part in parts:
-        yield await asyncio.to_thread(lambda rows=part: _lines(structs.astuple(row) for row in rows))
-
-
-def _lines(rows: Iterable[Sequence[object]]) -> bytes:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\r\n").writerows([_cell(value) for value in row] for row in rows)
-    return text.getvalue().encode()
-
-
-def _cell(value: object) -> object:
-    return "" if value is None else defused(value) if isinstance(value, str) else value
-
-
-class _Sink(io.RawIOBase):
-    """What is written into it is taken out of it again, piece by piece."""
+class _ByteSink(io.RawIOBase):
+    """A file object whose written bytes can be taken out again."""
 
     def __init__(self) -> None:
-        self._pieces: list[bytes] = []
+        self._chunks: list[bytes] = []
         self._written = 0
 
     def writable(self) -> bool:
         return True
 
-    def write(self, piece: Any) -> int:
-        self._pieces.append(bytes(piece))
-        self._written += len(self._pieces[-1])
-        return len(self._pieces[-1])
+    def write(self, data: Any) -> int:
+        self._chunks.append(bytes(data))
+        self._written += len(self._chunks[-1])
+        return len(self._chunks[-1])
 
     def tell(self) -> int:
         return self._written
 
-    def take(self) -> bytes:
-        taken = b"".join(self._pieces)
-        self._pieces.clear()
-        return taken
+    def drain(self) -> bytes:
+        data = b"".join(self._chunks)
+        self._chunks.clear()
+        return data
 
 
-async def _parquet(arrow: Any, parquet: Any, rows: type[Struct], parts: Parts) -> AsyncIterator[bytes]:
-    hints = get_type_hints(rows)
-    names = {field.name: field.encode_name for field in structs.fields(rows)}
+async def _parquet_stream(
+    arrow: Any, parquet: Any, row_type: type[Struct], batches: RowBatches
+) -> AsyncIterator[bytes]:
+    hints = get_type_hints(row_type)
+    names = {field.name: field.encode_name for field in structs.fields(row_type)}
     schema = arrow.schema([(wire, arrow.type_for_alias(_arrow_type(hints[name]))) for name, wire in names.items()])
-    sink = _Sink()
+    sink = _ByteSink()
     with parquet.ParquetWriter(sink, schema) as writer:
-        async for part in parts:
-            await asyncio.to_thread(_write, arrow, writer, schema, names, part)
-            yield sink.take()
-    yield sink.take()
+        async for batch in batches:
+            await asyncio.to_thread(_write_batch, arrow, writer, schema, names, batch)
+            yield sink.drain()
+    yield sink.drain()
 
 
-def _write(arrow: Any, writer: Any, schema: Any, names: Mapping[str, str], part: Sequence[Struct]) -> None:
-    columns = {wire: [getattr(row, name) for row in part] for name, wire in names.items()}
+def _write_batch(arrow: Any, writer: Any, schema: Any, names: Mapping[str, str], batch: Sequence[Struct]) -> None:
+    columns = {wire: [_arrow_value(getattr(row, name)) for row in batch] for name, wire in names.items()}
     writer.write_table(arrow.table(columns, schema))
 
 
+def _arrow_value(value: object) -> object:
+    """Times are text, as they are in JSON."""
+    return str(value) if isinstance(value, datetime) else value
+
+
 def _arrow_type(hint: Any) -> str:
-    """What a column holds, whether or not it may be empty."""
+    """The Arrow type of a column, whether or not it is nullable."""
     alternatives = get_args(hint)
     return _arrow_type(alternatives[0]) if alternatives else ARROW_TYPES[hint]
 
 
-def _arrow(module: str) -> Any:
+def _import_arrow(module: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError:
         raise bad_request(
             "format",
-            "this server cannot write Parquet, which needs an extra.",
-            hint="Install it on the server with: pip install 'stoker[parquet]'. Or ask for csv or json.",
+            "this server cannot write Parquet: the extra is not installed.",
+            hint="Install it on the server with: pip install 'stoker[parquet]'. Or request csv or json.",
         ) from None
+
+
+def csv_response(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Response:
+    return Response(encode_csv((head, *rows)), media_type=CSV_MEDIA_TYPE)
+
+
+def encode_csv(rows: Iterable[Sequence[object]]) -> bytes:
+    """Rows as CSV. All CSV is encoded here, so that no spreadsheet evaluates a text as a formula."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\r\n").writerows([_csv_cell(value) for value in row] for row in rows)
+    return text.getvalue().encode()
+
+
+def _csv_cell(value: object) -> object:
+    return "" if value is None else escape_formula(value) if isinstance(value, str) else value

@@ -1,176 +1,166 @@
-"""The five API families: how each wraps a result and words an error. `contracts` of their documents hold here."""
+"""The five API families: their paths, and how each wraps a result and renders an error.
 
-from collections.abc import Callable
+A family changes the form of a response, never its content.
+"""
+
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from stoker.domain.errors import ErrorCode, StokerError
+from stoker.api.http import resources
+from stoker.api.http.errors import (
+    AggregationError,
+    ManagementError,
+    MonitoringError,
+    NativeError,
+    RunaiError,
+    aggregation_error,
+    management_error,
+    monitoring_error,
+    native_error,
+    runai_error,
+)
+from stoker.api.http.resources import Resource
+from stoker.domain.errors import StokerError
+from stoker.wire.timestamps import encode_timestamp
 
-STATUS = {
-    ErrorCode.INTERNAL: 500,
-    ErrorCode.BAD_REQUEST: 400,
-    ErrorCode.NOT_ALLOWED: 403,
-    ErrorCode.EXISTS: 409,
-    ErrorCode.NOT_FOUND: 404,
-    ErrorCode.TOO_LARGE: 413,
-    ErrorCode.BACKEND_DOWN: 503,
-    ErrorCode.NEVER_FITS: 403,
-    ErrorCode.NOT_SIGNED_IN: 401,
-    ErrorCode.STATE_FORBIDS: 409,
-    ErrorCode.TOO_MANY_REQUESTS: 429,
-    ErrorCode.METHOD_NOT_ALLOWED: 405,
-    ErrorCode.HEADERS_TOO_LARGE: 431,
-}
-_SAFE_NUMBER = {
-    ErrorCode.INTERNAL: 1,
-    ErrorCode.BAD_REQUEST: 2,
-    ErrorCode.NOT_ALLOWED: 3,
-    ErrorCode.EXISTS: 4,
-    ErrorCode.NOT_FOUND: 5,
-    ErrorCode.TOO_LARGE: 6,
-    ErrorCode.BACKEND_DOWN: 7,
-    ErrorCode.NEVER_FITS: 8,
-    ErrorCode.NOT_SIGNED_IN: 9,
-    ErrorCode.STATE_FORBIDS: 10,
-    ErrorCode.TOO_MANY_REQUESTS: 11,
-    ErrorCode.METHOD_NOT_ALLOWED: 2,
-    ErrorCode.HEADERS_TOO_LARGE: 2,
+_HEADER_NAMES = {"idempotency_key": "Idempotency-Key"}
+_WORKLOAD_FIELD_NAMES = {
+    "display_name": "displayName",
+    "entry_point": "entryPoint",
+    "replicas": "replica",
+    "resources.gpu": "resource.gpu",
+    "specified_nodes": "specifiedNodes",
 }
 
-encode = msgspec.json.Encoder().encode
+encode_json = msgspec.json.Encoder(enc_hook=encode_timestamp).encode
 
 
-class SafeError(Struct, frozen=True, rename="camel"):
-    error_code: str
-    error_message: str
-
-
-class LensError(Struct, frozen=True, rename="camel"):
-    code: int
-    message: str
-    trace_id: str
-
-
-class AggregationError(Struct, frozen=True):
-    code: int
-    message: str
-    error: str
-
-
-class RunaiError(Struct, frozen=True, omit_defaults=True):
-    code: int
-    message: str
-    details: str = ""
-
-
-class Problem(Struct, frozen=True, rename="camel"):
-    """What went wrong, as a program reads it, and what to do next, as a person does."""
-
-    code: str
-    message: str
-    hint: str
-    field: str
-    trace_id: str
-
-
-class NativeError(Struct, frozen=True):
-    error: Problem
-
-
-class Family(Struct, frozen=True):
-    """`prefixes` decide who words the error of a path that no endpoint has."""
+class ApiFamily(Struct, frozen=True):
+    """`prefixes` also decide which family renders the error of an unknown path."""
 
     name: str
     title: str
     prefixes: tuple[str, ...]
-    success: Callable[[bytes, str], bytes]
-    failure: Callable[[StokerError, int, str], Any]
-    failure_type: type[Struct]
+    resources: tuple[Resource, ...]
+    wrap_result: Callable[[bytes, str], bytes]
+    render_error: Callable[[StokerError, int, str], Any]
+    error_type: type[Struct]
     envelope: dict[str, Any] | None = None
-    snake_twins: bool = False
-    dotted_words: bool = False
-    """Whether a word of a list of words may come with the name of the list before it, as `SortOrder.asc`."""
-    json_text: bool = False
-    nameless: str = ""
-    """What is said where the path leaves out the name of something; if nothing, there is nothing at that path."""
+    accept_snake_case: bool = False
+    """Query parameters may also be spelled in snake_case."""
+    accept_dotted_enums: bool = False
+    """Values of an enum may be preceded by its name, as in `SortOrder.asc`."""
+    accept_json_string: bool = False
+    """A body may be a JSON string that contains JSON."""
+    missing_name_message: str = ""
+    """The message of the 400 when a name in the path is empty; without one such a path is a 404."""
+    field_names: Mapping[str, str] = {}
+    """Wire names of the domain fields that services name in errors; other fields have the same name."""
+    field_hints: Mapping[str, str] = {}
+    """For a domain field: the hint of this family when an error about the field has none."""
+
+    def with_wire_field(self, error: StokerError) -> StokerError:
+        """An error of a service with the field named as in this family's requests."""
+        if error.field not in self.field_names:
+            return error
+        return error.with_field(self.field_names[error.field], self.field_hints.get(error.field, ""))
+
+    def to_error(self, error: StokerError, status: int, trace_id: str) -> Any:
+        return self.render_error(self.with_wire_field(error), status, trace_id)
 
 
-def _plain(result: bytes, trace_id: str) -> bytes:
+def _no_envelope(result: bytes, trace_id: str) -> bytes:
     return result
 
 
-def _lens_success(result: bytes, trace_id: str) -> bytes:
+def _monitoring_envelope(result: bytes, trace_id: str) -> bytes:
     return b'{"code":0,"message":"success","data":%b,"traceId":"%b"}' % (result, trace_id.encode())
 
 
-def _aggregation_success(result: bytes, trace_id: str) -> bytes:
+def _aggregation_envelope(result: bytes, trace_id: str) -> bytes:
     return b'{"code":200,"message":"success","data":%b}' % result
 
 
-def _sentence(error: StokerError) -> str:
-    return f"{error.message} {error.hint}".strip()
-
-
-def _aggregation_failure(error: StokerError, status: int, trace_id: str) -> AggregationError:
-    if error.code is ErrorCode.BAD_REQUEST:
-        return AggregationError(status, "Invalid request parameters", _sentence(error))
-    return AggregationError(status, error.message, error.hint or str(error.code))
-
-
-def _native_failure(error: StokerError, status: int, trace_id: str) -> NativeError:
-    return NativeError(Problem(str(error.code), error.message, error.hint, error.field, trace_id))
-
-
-SAFE = Family(
-    "safe",
-    "Manage workloads",
+MANAGEMENT = ApiFamily(
+    "management",
+    "Submit and manage workloads",
     ("/api/custom",),
-    _plain,
-    lambda error, status, trace_id: SafeError(f"Stoker.{_SAFE_NUMBER[error.code]:05d}", _sentence(error)),
-    SafeError,
+    resources.MANAGEMENT,
+    _no_envelope,
+    management_error,
+    ManagementError,
+    field_names={**_HEADER_NAMES, **_WORKLOAD_FIELD_NAMES},
+    field_hints={"entry_point": 'Send the script in Base64, for example "cHl0aG9uIHRyYWluLnB5" for "python train.py".'},
 )
-LENS = Family(
-    "lens",
+MONITORING = ApiFamily(
+    "monitoring",
     "Monitor workloads and clusters",
     ("/api/workloads", "/api/workloadMetadata", "/api/clusters"),
-    _lens_success,
-    lambda error, status, trace_id: LensError(status, _sentence(error), trace_id),
-    LensError,
+    resources.MONITORING,
+    _monitoring_envelope,
+    monitoring_error,
+    MonitoringError,
     envelope={"code": 0, "message": "success", "data": None, "traceId": ""},
-    snake_twins=True,
-    nameless="workloadUid is required",
+    accept_snake_case=True,
+    missing_name_message="workloadUid is required",
 )
-AGGREGATION = Family(
+AGGREGATION = ApiFamily(
     "aggregation",
-    "Hourly usage",
+    "Hourly GPU usage",
     ("/api/v1/gpu-aggregation",),
-    _aggregation_success,
-    _aggregation_failure,
+    resources.AGGREGATION,
+    _aggregation_envelope,
+    aggregation_error,
     AggregationError,
     envelope={"code": 200, "message": "success", "data": None},
-    snake_twins=True,
+    accept_snake_case=True,
 )
-RUNAI = Family(
+RUNAI = ApiFamily(
     "runai",
-    "Run:ai compatible",
+    "Compatible with the Run:ai API",
     ("/api/v1", "/api/v2", "/v1/k8s"),
-    _plain,
-    lambda error, status, trace_id: RunaiError(status, error.message, error.hint),
+    resources.RUNAI,
+    _no_envelope,
+    runai_error,
     RunaiError,
-    dotted_words=True,
-    json_text=True,
+    accept_dotted_enums=True,
+    accept_json_string=True,
+    field_names={
+        **_HEADER_NAMES,
+        **_WORKLOAD_FIELD_NAMES,
+        "display_name": "name",
+        "entry_point": "spec.command",
+        "env": "spec.environmentVariables",
+        "resources.gpu": "spec.compute.gpuDevicesRequest",
+    },
 )
-NATIVE = Family("native", "Stoker's own", ("/api/stoker",), _plain, _native_failure, NativeError)
+NATIVE = ApiFamily(
+    "native",
+    "Stoker's own API",
+    ("/api/stoker",),
+    resources.NATIVE,
+    _no_envelope,
+    native_error,
+    NativeError,
+    field_names={
+        **_HEADER_NAMES,
+        **_WORKLOAD_FIELD_NAMES,
+        "current_password": "currentPassword",
+        "default_workspace": "defaultWorkspace",
+        "expires_at": "expiresAt",
+    },
+)
+FAMILIES = (NATIVE, MANAGEMENT, MONITORING, AGGREGATION, RUNAI)
 _BY_PREFIX = sorted(
-    ((prefix, family) for family in (SAFE, LENS, AGGREGATION, RUNAI, NATIVE) for prefix in family.prefixes),
-    key=lambda pair: -len(pair[0]),
+    ((prefix, family) for family in FAMILIES for prefix in family.prefixes), key=lambda pair: -len(pair[0])
 )
 
 
-def family_of(path: str) -> Family:
-    """Whose words an error at this path is in; outside any family, our own."""
+def family_for_path(path: str) -> ApiFamily:
+    """The family that renders errors at this path; native outside all prefixes."""
     for prefix, family in _BY_PREFIX:
         if path == prefix or path.startswith(prefix + "/"):
             return family

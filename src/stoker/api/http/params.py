@@ -1,6 +1,6 @@
-"""Query and path parameters: from text to a struct, by a decoder compiled from the struct once.
+"""Query and path parameters, decoded to a struct by a decoder that is compiled once from the struct.
 
-Unknown parameters are ignored, a bad value of a known one is an error that says what it may be.
+Unknown parameters are ignored; an invalid value of a known one is an error that says what is allowed.
 """
 
 import re
@@ -12,56 +12,57 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec import inspect as mi
 
-from stoker.api.wording import expectation, shown, ways
+from stoker.api.http.validation import describe_expected, quote_value, type_alternatives
+from stoker.domain.clock import parse_rfc3339
 from stoker.domain.errors import StokerError, bad_request
 
 P = TypeVar("P", bound="Params")
-_WHOLE = re.compile(r"[+-]?[0-9]+\Z", re.ASCII)
+_INTEGER = re.compile(r"[+-]?[0-9]+\Z", re.ASCII)
 
 
-Whole = Annotated[tuple[str, ...], Meta(extra={"whole": True})]
-"""Values that may hold commas: each is taken as it was sent, as often as it was."""
+UnsplitList = Annotated[tuple[str, ...], Meta(extra={"unsplit": True})]
+"""A repeatable parameter whose values may contain commas."""
 
 
 class Params(Struct, frozen=True, kw_only=True):
-    """The base of every parameter struct."""
+    """The base of all parameter structs."""
 
 
 class NoParams(Params, frozen=True, kw_only=True):
-    """An endpoint that takes none."""
+    """The parameters of an endpoint without any."""
 
 
-class Field(Struct, frozen=True):
-    """One parameter: its name here, its name on the wire, and what it may be."""
+class ParamField(Struct, frozen=True):
+    """One parameter: its Python name, its name in requests, and its type."""
 
     name: str
-    wire: str
+    wire_name: str
     kind: mi.Type
     annotation: Any
     required: bool
     is_list: bool
-    divided: bool
+    split_commas: bool
     blank_is_absent: bool
-    words: bool
-    whole: bool
-    text: bool
+    is_enum: bool
+    is_integer: bool
+    is_text: bool
 
 
-class Decoder(Generic[P]):
-    """Reads one kind of parameters."""
+class ParamsDecoder(Generic[P]):
+    """Decodes one struct of parameters."""
 
-    def __init__(self, params: type[P], *, snake_twins: bool = False, dotted_words: bool = False) -> None:
+    def __init__(self, params: type[P], *, accept_snake_case: bool = False, accept_dotted_enums: bool = False) -> None:
         self._params = params
-        self._dotted_words = dotted_words
-        described = mi.type_info(params)
-        if not isinstance(described, mi.StructType):
+        self._accept_dotted_enums = accept_dotted_enums
+        struct = mi.type_info(params)
+        if not isinstance(struct, mi.StructType):
             raise TypeError(f"{params} is not a struct")
         hints = get_type_hints(params, include_extras=True)
-        self.fields = [_field(field, hints[field.name]) for field in described.fields]
-        self._whole = [field for field in self.fields if field.whole]
-        self._by_wire = {field.wire: field for field in self.fields}
-        if snake_twins:
-            self._by_wire |= {field.name: field for field in self.fields}
+        self.fields = [_describe_field(field, hints[field.name]) for field in struct.fields]
+        self._integer_fields = [field for field in self.fields if field.is_integer]
+        self._by_wire_name = {field.wire_name: field for field in self.fields}
+        if accept_snake_case:
+            self._by_wire_name |= {field.name: field for field in self.fields}
 
     def __call__(self, query: bytes, path: Mapping[str, str]) -> P:
         given: dict[str, Any] = {}
@@ -71,54 +72,54 @@ class Decoder(Generic[P]):
         try:
             return msgspec.convert(given, self._params, strict=False)
         except msgspec.ValidationError as error:
-            raise self._explained(given) from error
+            raise self._explain(given) from error
 
     def _read_query(self, query: bytes, given: dict[str, Any]) -> None:
-        for name, sent in _pairs(query):
-            field = self._by_wire.get(_decode(name, "query"))
-            value = _decode(sent, "query" if field is None else field.wire)
+        for name, raw_value in _split_pairs(query):
+            field = self._by_wire_name.get(_decode_text(name, "query"))
+            value = _decode_text(raw_value, "query" if field is None else field.wire_name)
             if field is None or (value == "" and field.blank_is_absent):
                 continue
-            if not field.text and value.lower() == "null":  # which would be taken for None
-                raise _wrong(field, value)
-            if self._dotted_words and field.words:
+            if not field.is_text and value.lower() == "null":  # msgspec would convert it to None
+                raise _invalid_value(field, value)
+            if self._accept_dotted_enums and field.is_enum:
                 value = ",".join(part.rpartition(".")[2] for part in value.split(","))
-            if field.is_list and not field.divided:
-                given.setdefault(field.wire, []).append(value)
+            if field.is_list and not field.split_commas:
+                given.setdefault(field.wire_name, []).append(value)
             elif field.is_list:
-                given.setdefault(field.wire, []).extend(part.strip() for part in value.split(",") if part.strip())
+                given.setdefault(field.wire_name, []).extend(part.strip() for part in value.split(",") if part.strip())
             else:
-                given[field.wire] = value
-        for field in self._whole:
-            if field.wire in given and not _WHOLE.match(given[field.wire]):
-                raise _wrong(field, given[field.wire])
+                given[field.wire_name] = value
+        for field in self._integer_fields:
+            if field.wire_name in given and not _INTEGER.match(given[field.wire_name]):
+                raise _invalid_value(field, given[field.wire_name])
 
-    def _explained(self, given: Mapping[str, Any]) -> Exception:
-        """Which parameter is wrong, and what it may be."""
+    def _explain(self, given: Mapping[str, Any]) -> Exception:
+        """The error of the first invalid parameter."""
         for field in self.fields:
-            if field.wire not in given:
+            if field.wire_name not in given:
                 if field.required:
-                    return bad_request(field.wire, f"it is required. Use {_wanted(field)}.")
+                    return bad_request(field.wire_name, f"it is required. Use {_describe_allowed(field)}.")
                 continue
-            value = given[field.wire]
+            value = given[field.wire_name]
             try:
                 msgspec.convert(value, field.annotation, strict=False)
             except msgspec.ValidationError:
-                return _wrong(field, ",".join(value) if field.is_list else value)
-        return bad_request("query", "the parameters do not fit together.")
+                return _invalid_value(field, ",".join(value) if field.is_list else value)
+        return bad_request("query", "the parameters contradict each other.")
 
 
-def _wrong(field: Field, text: str) -> StokerError:
-    return bad_request(field.wire, f"{shown(text)} is not allowed. Use {_wanted(field)}.")
+def _invalid_value(field: ParamField, text: str) -> StokerError:
+    return bad_request(field.wire_name, f"{quote_value(text)} is not allowed. Use {_describe_allowed(field)}.")
 
 
 def parse_query(query: bytes, source: str = "query") -> list[tuple[str, str]]:
-    """Names and values of a query string, or of a form; text that is not UTF-8 is an error."""
-    return [(_decode(name, source), _decode(value, source)) for name, value in _pairs(query)]
+    """The names and values of a query string or a form; text that is not UTF-8 is an error."""
+    return [(_decode_text(name, source), _decode_text(value, source)) for name, value in _split_pairs(query)]
 
 
 def decode_segment(segment: bytes) -> str | None:
-    """One part of a path; None when it is not text."""
+    """A decoded segment of a path; None if it is not text."""
     try:
         text = unquote_to_bytes(segment).decode()
     except UnicodeDecodeError:
@@ -126,65 +127,83 @@ def decode_segment(segment: bytes) -> str | None:
     return None if "\0" in text else text
 
 
-def _pairs(query: bytes) -> Iterator[tuple[bytes, bytes]]:
+def _split_pairs(query: bytes) -> Iterator[tuple[bytes, bytes]]:
     for part in query.split(b"&"):
         if part:
             name, _, value = part.partition(b"=")
             yield name, value
 
 
-def _decode(raw: bytes, source: str) -> str:
+def _decode_text(raw: bytes, source: str) -> str:
     try:
         text = unquote_to_bytes(raw.replace(b"+", b" ")).decode()
     except UnicodeDecodeError:
         raise bad_request(source, "it is not UTF-8 text.") from None
     if "\0" in text:
-        raise bad_request(source, "it may not hold the character NUL.")
+        raise bad_request(source, "it must not contain the character NUL.")
     return text
 
 
-def _field(field: mi.Field, annotation: Any) -> Field:
-    kinds = _kinds(field.type)
+def _describe_field(field: mi.Field, annotation: Any) -> ParamField:
+    kinds = _non_null_alternatives(field.type)
     is_list = any(isinstance(kind, mi.ListType | mi.VarTupleType) for kind in kinds)
-    chosen = all(isinstance(kind, mi.EnumType | mi.LiteralType | mi.ListType | mi.VarTupleType) for kind in kinds)
-    words = all(isinstance(each, mi.EnumType | mi.LiteralType) for kind in kinds for each in _entries(kind))
-    whole = all(isinstance(kind, mi.IntType) for kind in kinds)
-    text = any(isinstance(kind, mi.StrType) for kind in kinds) or is_list
-    divided = not (isinstance(field.type, mi.Metadata) and (field.type.extra or {}).get("whole"))
-    return Field(
+    blank_is_absent = all(
+        isinstance(kind, mi.EnumType | mi.LiteralType | mi.ListType | mi.VarTupleType) for kind in kinds
+    )
+    is_enum = all(isinstance(item, mi.EnumType | mi.LiteralType) for kind in kinds for item in _item_types(kind))
+    is_integer = all(isinstance(kind, mi.IntType) for kind in kinds)
+    is_text = any(isinstance(kind, mi.StrType) for kind in kinds) or is_list
+    return ParamField(
         name=field.name,
-        wire=field.encode_name,
+        wire_name=field.encode_name,
         kind=field.type,
         annotation=annotation,
         required=field.required,
         is_list=is_list,
-        divided=divided,
-        blank_is_absent=chosen,
-        words=words,
-        whole=whole,
-        text=text,
+        split_commas=splits_commas(field.type),
+        blank_is_absent=blank_is_absent,
+        is_enum=is_enum,
+        is_integer=is_integer,
+        is_text=is_text,
     )
 
 
-def _wanted(field: Field) -> str:
-    """What to send; null is a matter of the program, never of a query."""
-    return expectation(_without_null(field.kind))
+def splits_commas(kind: mi.Type) -> bool:
+    """Whether a list parameter may also be sent as one value with commas."""
+    return not (isinstance(kind, mi.Metadata) and (kind.extra or {}).get("unsplit"))
 
 
-def _kinds(kind: mi.Type) -> list[mi.Type]:
+def _describe_allowed(field: ParamField) -> str:
+    """What is allowed; null cannot be sent in a query."""
+    return describe_expected(_strip_null(field.kind))
+
+
+def _non_null_alternatives(kind: mi.Type) -> list[mi.Type]:
     """The alternatives of a type, without None."""
-    return [each for each in ways(kind) if not isinstance(each, mi.NoneType)]
+    return [each for each in type_alternatives(kind) if not isinstance(each, mi.NoneType)]
 
 
-def _entries(kind: mi.Type) -> list[mi.Type]:
-    """What a list is of, or the type itself."""
-    return ways(kind.item_type) if isinstance(kind, mi.ListType | mi.VarTupleType) else [kind]
+def _item_types(kind: mi.Type) -> list[mi.Type]:
+    """The item types of a list, or the type itself."""
+    return type_alternatives(kind.item_type) if isinstance(kind, mi.ListType | mi.VarTupleType) else [kind]
 
 
-def _without_null(kind: mi.Type) -> mi.Type:
+def _strip_null(kind: mi.Type) -> mi.Type:
     if isinstance(kind, mi.Metadata):
-        return mi.Metadata(_without_null(kind.type), kind.extra_json_schema, kind.extra)
+        return mi.Metadata(_strip_null(kind.type), kind.extra_json_schema, kind.extra)
     if not isinstance(kind, mi.UnionType):
         return kind
-    left = tuple(each for each in kind.types if not isinstance(each, mi.NoneType))
-    return left[0] if len(left) == 1 else mi.UnionType(left)
+    types = tuple(each for each in kind.types if not isinstance(each, mi.NoneType))
+    return types[0] if len(types) == 1 else mi.UnionType(types)
+
+
+def parse_instant(text: str, field: str) -> int:
+    """Epoch milliseconds of an RFC 3339 time."""
+    at = parse_rfc3339(text)
+    if at is None:
+        raise bad_request(field, f'"{text}" is not a time. Use RFC 3339, for example "2027-01-31T08:00:00.000Z".')
+    return at
+
+
+def parse_optional_instant(text: str | None, field: str) -> int | None:
+    return None if text is None else parse_instant(text, field)

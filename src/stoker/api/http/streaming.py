@@ -1,7 +1,7 @@
-"""Answers that are written while they are made, and how many of them one user may have open.
+"""Streamed responses, and the limit of how many one user may have open.
 
-Of such an answer only the piece that is being written is held. A reader that takes nothing for as long as a request may
-take is cut off by the connection; an answer that cannot be finished is broken off, so it never looks whole.
+Only the chunk that is being written is in memory. The connection of a client that reads nothing for the request timeout
+is closed; a response that cannot be completed is aborted, so it never looks complete.
 """
 
 from collections import Counter
@@ -12,120 +12,119 @@ from msgspec import Struct
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from stoker.api.families import Family, encode
+from stoker.api.http.families import ApiFamily, encode_json
+from stoker.api.http.negotiation import JSON_MEDIA_TYPE
+from stoker.api.http.sse import SSE_MEDIA_TYPE
+from stoker.domain.access.permissions import Actor
 from stoker.domain.errors import ErrorCode, StokerError
-from stoker.domain.permissions import Actor
 
-JSON = "application/json"
-EVENT_STREAM = "text/event-stream"
-KEEP_ALIVE = b": keep-alive\n\n"
-RETRY_SECONDS = 5
+RETRY_AFTER_SECONDS = 5
 
 S = TypeVar("S")
 T = TypeVar("T")
 
 
 class Stream(Struct, frozen=True):
-    """What an endpoint gives in place of a result."""
+    """Returned by an endpoint instead of a result."""
 
-    pieces: AsyncIterator[bytes]
-    media_type: str = EVENT_STREAM
-
-
-class LongList(Struct, frozen=True):
-    """A result that is a list in parts, of which only one is held."""
-
-    parts: AsyncIterator[Sequence[Any]]
-
-    def written(self, family: Family, trace_id: str) -> Stream:
-        return Stream(enveloped(family, trace_id, _array(self.parts)), JSON)
+    chunks: AsyncIterator[bytes]
+    media_type: str = SSE_MEDIA_TYPE
 
 
-async def listed(parts: AsyncIterator[Sequence[S]], view: Callable[[S], T]) -> list[T] | LongList:
-    """A list that is read in parts: as it is when there is only one, else written while it is read."""
-    first = await anext(parts, [])
-    second = await anext(parts, None)
+class StreamedList(Struct, frozen=True):
+    """A result that is a list, read in batches of which one is in memory."""
+
+    batches: AsyncIterator[Sequence[Any]]
+
+    def to_stream(self, family: ApiFamily, trace_id: str) -> Stream:
+        return Stream(wrap_stream(family, trace_id, _json_array(self.batches)), JSON_MEDIA_TYPE)
+
+
+async def list_or_stream(batches: AsyncIterator[Sequence[S]], view: Callable[[S], T]) -> list[T] | StreamedList:
+    """A plain list if there is only one batch, else a streamed one."""
+    first = await anext(batches, [])
+    second = await anext(batches, None)
     if second is None:
         return [view(item) for item in first]
-    return LongList(_viewed((first, second), parts, view))
+    return StreamedList(_map_batches((first, second), batches, view))
 
 
-async def enveloped(family: Family, trace_id: str, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The family's envelope around what is written while it is made."""
-    head, tail = family.success(b"\0", trace_id).split(b"\0")
+async def wrap_stream(family: ApiFamily, trace_id: str, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The family's envelope around a streamed result."""
+    head, tail = family.wrap_result(b"\0", trace_id).split(b"\0")
     yield head
-    async for piece in pieces:
-        yield piece
+    async for chunk in chunks:
+        yield chunk
     yield tail
 
 
-async def _viewed(
-    begun: Sequence[Sequence[S]], rest: AsyncIterator[Sequence[S]], view: Callable[[S], T]
+async def _map_batches(
+    first: Sequence[Sequence[S]], rest: AsyncIterator[Sequence[S]], view: Callable[[S], T]
 ) -> AsyncIterator[list[T]]:
-    for part in begun:
-        yield [view(item) for item in part]
-    async for part in rest:
-        yield [view(item) for item in part]
+    for batch in first:
+        yield [view(item) for item in batch]
+    async for batch in rest:
+        yield [view(item) for item in batch]
 
 
-async def _array(parts: AsyncIterator[Sequence[Any]]) -> AsyncIterator[bytes]:
-    joint = b"["
-    async for part in parts:
-        if part:
-            yield joint + encode(part)[1:-1]
-            joint = b","
-    yield b"]" if joint == b"," else b"[]"
+async def _json_array(batches: AsyncIterator[Sequence[Any]]) -> AsyncIterator[bytes]:
+    separator = b"["
+    async for batch in batches:
+        if batch:
+            yield separator + encode_json(batch)[1:-1]
+            separator = b","
+    yield b"]" if separator == b"," else b"[]"
 
 
-class OpenStreams:
-    """Counts the streams of each user."""
+class StreamLimiter:
+    """Counts the open streams of each user."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._open: Counter[str] = Counter()
+        self._open_by_user: Counter[str] = Counter()
 
-    async def response(self, stream: Stream, actor: Actor | None) -> "StreamedResponse":
-        """The answer, which counts until it has ended; 429 when the user has too many."""
-        who = actor.user_id if actor else ""
-        if self._open[who] >= self._limit:
-            await _close(stream.pieces)
+    async def open_response(self, stream: Stream, actor: Actor | None) -> "StreamedResponse":
+        """The response, which counts until it ends; 429 if the user has too many."""
+        user_id = actor.user_id if actor else ""
+        if self._open_by_user[user_id] >= self._limit:
+            await _close_stream(stream.chunks)
             raise StokerError(
                 ErrorCode.TOO_MANY_REQUESTS,
-                f"You have {self._limit} streams open, which is the limit of one user.",
-                hint="Close one, or ask for the setting stream_limit to be raised.",
-                retry_after_seconds=RETRY_SECONDS,
+                f"You have {self._limit} streams open, which is the limit per user.",
+                hint="Close one, or have the setting stream_limit raised.",
+                retry_after_seconds=RETRY_AFTER_SECONDS,
             )
-        self._open[who] += 1
-        return StreamedResponse(stream, self, who)
+        self._open_by_user[user_id] += 1
+        return StreamedResponse(stream, self, user_id)
 
-    def closed(self, who: str) -> None:
-        self._open[who] -= 1
-        if not self._open[who]:
-            del self._open[who]
+    def release(self, user_id: str) -> None:
+        self._open_by_user[user_id] -= 1
+        if not self._open_by_user[user_id]:
+            del self._open_by_user[user_id]
 
 
 class StreamedResponse(StreamingResponse):
-    def __init__(self, stream: Stream, streams: OpenStreams, who: str) -> None:
-        super().__init__(stream.pieces, media_type=stream.media_type, headers={"Cache-Control": "no-store"})
-        self._pieces = stream.pieces
-        self._streams = streams
-        self._who = who
+    def __init__(self, stream: Stream, limiter: StreamLimiter, user_id: str) -> None:
+        super().__init__(stream.chunks, media_type=stream.media_type, headers={"Cache-Control": "no-store"})
+        self._chunks = stream.chunks
+        self._limiter = limiter
+        self._user_id = user_id
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             if scope["method"] == "HEAD":
-                self.body_iterator = _nothing()
+                self.body_iterator = _empty_stream()
             await super().__call__(scope, receive, send)
         finally:
-            self._streams.closed(self._who)
-            await _close(self._pieces)
+            self._limiter.release(self._user_id)
+            await _close_stream(self._chunks)
 
 
-async def _nothing() -> AsyncIterator[bytes]:
+async def _empty_stream() -> AsyncIterator[bytes]:
     return
     yield b""
 
 
-async def _close(pieces: AsyncIterator[bytes]) -> None:
-    if isinstance(pieces, AsyncGenerator):
-        await pieces.aclose()
+async def _close_stream(chunks: AsyncIterator[bytes]) -> None:
+    if isinstance(chunks, AsyncGenerator):
+        await chunks.aclose()

@@ -1,1 +1,1 @@
-"""Stoker's own family at /api/stoker/v1: identity, organisation, audit and settings."""
+"""The native API at /api/stoker/v1. Endpoints parse, call one service and map its result to a struct of `wire`."""

@@ -1,27 +1,31 @@
-"""What the clusters look like now: overview, consumers, nodes and GPUs. Open to whoever may monitor."""
+"""Endpoints for the current state of clusters: overview, GPU consumers, nodes and GPUs."""
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
-from stoker.api.endpoint import Call, endpoint
-from stoker.api.families import NATIVE
-from stoker.api.native.shapes import Page, PageParams, Search, Time, moment, paged
-from stoker.api.params import Params
-from stoker.api.staleness import mark_stale
+from stoker.api.http.endpoint import Call, endpoint
+from stoker.api.http.families import NATIVE
+from stoker.api.http.params import Params
+from stoker.api.native.mapping import to_page_view
+from stoker.api.native.params import ClusterName, NameSearch, PageParams
+from stoker.api.staleness import STALE_HEADER, mark_stale
+from stoker.domain.access.identity import Cluster
+from stoker.domain.access.permission_rules import Action
+from stoker.domain.cluster.live_view import GpuConsumer, GpuState, LiveNode, NodeState
+from stoker.domain.cluster.resources import MILLI
 from stoker.domain.errors import ErrorCode
-from stoker.domain.fleet import Fleet, together
-from stoker.domain.identity import Cluster
-from stoker.domain.listing import Listing
-from stoker.domain.live import Consumer, NodeNow
-from stoker.domain.permissions import Action
-from stoker.domain.resources import MILLI
-from stoker.services.grids import GpuNow, GpuQuery, GpuState, GridSort, NodeQuery, NodeState, node_state
-from stoker.services.live import ClusterNow, overviews
+from stoker.domain.queries.fleet import FleetTotals, sum_clusters
+from stoker.domain.queries.pages import PageResult
+from stoker.services.fleet.columns import GridSort
+from stoker.services.fleet.gpu_grid import GpuGridRow, GpuQuery
+from stoker.services.fleet.live import ClusterLiveStatus, overviews
+from stoker.services.fleet.node_grid import NodeQuery, node_state
+from stoker.wire.fleet import ClusterOverview, ConsumerView, FleetView, GpuView, NodeView, OverviewView, SourceView
+from stoker.wire.pages import PageView
+from stoker.wire.timestamps import to_optional_timestamp, to_timestamp
 
-DIGITS = 4
-ClusterName = Annotated[str, Meta(max_length=200, description="Only of this cluster, by name or id.")]
-Fraction = Annotated[float, Meta(description="0 to 1.")]
+RATE_DECIMALS = 4
 
 
 class OverviewParams(Params, frozen=True, kw_only=True):
@@ -32,126 +36,22 @@ class ConsumerParams(PageParams, frozen=True, kw_only=True, rename="camel"):
     cluster: ClusterName = ""
 
 
-class GridParams(ConsumerParams, frozen=True, kw_only=True, rename="camel"):
+class FleetListParams(ConsumerParams, frozen=True, kw_only=True, rename="camel"):
     sort: GridSort = GridSort.NAME
     order: Literal["asc", "desc"] = "asc"
 
 
-class NodeParams(GridParams, frozen=True, kw_only=True, rename="camel"):
-    name: Search = ""
+class NodeParams(FleetListParams, frozen=True, kw_only=True, rename="camel"):
+    name: NameSearch = ""
     pool: Annotated[str, Meta(max_length=200)] = ""
     state: NodeState | None = None
 
 
-class GpuParams(GridParams, frozen=True, kw_only=True, rename="camel"):
+class GpuParams(FleetListParams, frozen=True, kw_only=True, rename="camel"):
     node: Annotated[str, Meta(max_length=300, description="The whole name of a node.")] = ""
-    model: Search = ""
+    model: NameSearch = ""
     workload: Annotated[str, Meta(max_length=200, description="Part of a workload's id, in any case.")] = ""
     state: GpuState | None = None
-
-
-class FleetView(Struct, frozen=True, rename="camel"):
-    """A node is idle, partial, busy, one of the `cpuNodes`, which have no GPUs, or faulty. Rates are 0 to 1. Allocation
-    and utilization are of healthy nodes; utilization is the mean of the GPUs that are held, and null while nothing is
-    known of any of them. `powerWatts` is null when no GPU says it."""
-
-    nodes: int
-    healthy_nodes: int
-    faulty_nodes: int
-    idle_nodes: int
-    partial_nodes: int
-    busy_nodes: int
-    cpu_nodes: int
-    gpus: int
-    allocated_gpus: float
-    allocation_rate: Fraction
-    utilization: Fraction | None
-    power_watts: float | None
-    storage_total_bytes: int
-    storage_used_bytes: int
-    rdma_ports: int
-    rdma_active_ports: int
-    rdma_bits_per_second: int
-
-
-class SourceView(Struct, frozen=True, rename="camel"):
-    """Where the readings come from; `readAt` is null when there never were any."""
-
-    name: str
-    read_at: Time | None
-    age_seconds: int | None
-    stale: bool
-    message: str
-
-
-class ClusterOverview(Struct, frozen=True, rename="camel"):
-    name: str
-    engine: str
-    simulated: bool
-    source: SourceView
-    now: FleetView
-
-
-class OverviewView(Struct, frozen=True, rename="camel"):
-    at: Time
-    total: FleetView
-    clusters: list[ClusterOverview]
-
-
-class ConsumerView(Struct, frozen=True, rename="camel"):
-    """`utilization` and `memory` are means over its GPUs, null without a reading."""
-
-    workload_id: str
-    uid: str
-    name: str
-    kind: str
-    namespace: str
-    cluster: str
-    gpus: float
-    utilization: Fraction | None
-    memory: Fraction | None
-    power_watts: float | None
-    idle_since: Time | None
-
-
-class NodeView(Struct, frozen=True, rename="camel"):
-    cluster: str
-    name: str
-    state: NodeState
-    pool: str
-    models: tuple[str, ...]
-    gpus: int
-    allocated_gpus: float
-    pods: int
-    cpus: float
-    allocated_cpus: float
-    memory_bytes: int
-    allocated_memory_bytes: int
-    ready: bool
-    cordoned: bool
-    fault: str
-    utilization: Fraction | None
-    memory: Fraction | None
-    power_watts: float | None
-    temperature: float | None
-    labels: dict[str, str]
-
-
-class GpuView(Struct, frozen=True, rename="camel"):
-    cluster: str
-    node: str
-    device: int
-    model: str
-    state: GpuState
-    workload: str | None
-    allocated: float
-    fault: str
-    utilization: Fraction | None
-    memory_used_bytes: int | None
-    memory_total_bytes: int
-    power_watts: float | None
-    temperature: float | None
-    idle_since: Time | None
 
 
 @endpoint(
@@ -161,13 +61,17 @@ class GpuView(Struct, frozen=True, rename="camel"):
     action=Action.MONITOR,
     params=OverviewParams,
     errors=(ErrorCode.NOT_FOUND,),
+    response_headers=(STALE_HEADER,),
 )
 async def read_overview(call: Call[OverviewParams]) -> OverviewView:
-    """All clusters added up and one by one, with where their readings come from and how old they are."""
-    clusters = await call.services.live.clusters(call.params.cluster)
+    """Totals over all clusters and for each one, with the source and age of their samples."""
+    clusters = await call.services.visible_fleet.clusters(call.optional_actor, call.params.cluster)
     mark_stale(call, clusters)
-    at = moment(call.services.clock.now()) or ""
-    return OverviewView(at, fleet_view(together(overviews(clusters))), [_cluster(each) for each in clusters])
+    return OverviewView(
+        to_timestamp(call.services.clock.now()),
+        fleet_view(sum_clusters(overviews(clusters))),
+        tuple(_cluster_overview(cluster) for cluster in clusters),
+    )
 
 
 @endpoint(
@@ -177,14 +81,15 @@ async def read_overview(call: Call[OverviewParams]) -> OverviewView:
     action=Action.MONITOR,
     params=ConsumerParams,
     errors=(ErrorCode.NOT_FOUND,),
+    response_headers=(STALE_HEADER,),
 )
-async def list_consumers(call: Call[ConsumerParams]) -> Page[ConsumerView]:
-    """Running workloads that hold GPUs, most GPUs first."""
-    window = call.params.window
+async def list_consumers(call: Call[ConsumerParams]) -> PageView[ConsumerView]:
+    """Running workloads with allocated GPUs, most GPUs first."""
+    page = call.params.page_request
     mark_stale(call, await call.services.live.clusters(call.params.cluster))
-    found = await call.services.live.consumers(call.params.cluster)
-    listing = Listing(found[window.offset : window.offset + window.limit], len(found))
-    return paged(listing, window, lambda pair: _consumer(*pair))
+    consumers = await call.services.visible_fleet.consumers(call.optional_actor, call.params.cluster)
+    result = PageResult(consumers[page.offset : page.offset + page.limit], len(consumers))
+    return to_page_view(result, page, lambda pair: _consumer_view(*pair))
 
 
 @endpoint(
@@ -194,20 +99,21 @@ async def list_consumers(call: Call[ConsumerParams]) -> Page[ConsumerView]:
     action=Action.MONITOR,
     params=NodeParams,
     errors=(ErrorCode.NOT_FOUND,),
+    response_headers=(STALE_HEADER,),
 )
-async def list_nodes(call: Call[NodeParams]) -> Page[NodeView]:
-    """Nodes with what is given out of them and what they do."""
-    asked = call.params
+async def list_nodes(call: Call[NodeParams]) -> PageView[NodeView]:
+    """Nodes with their allocation and utilization."""
+    params = call.params
     query = NodeQuery(
-        cluster_id=await _mark(call, asked.cluster),
-        text=asked.name,
-        pool=asked.pool,
-        state=asked.state,
-        sort=asked.sort,
-        descending=asked.order == "desc",
+        cluster_id=await _mark_stale_cluster(call, params.cluster),
+        text=params.name,
+        pool=params.pool,
+        state=params.state,
+        sort=params.sort,
+        descending=params.order == "desc",
     )
-    found = (await call.services.live.nodes()).browse(query, asked.window)
-    return paged(found, asked.window, lambda pair: _node(*pair))
+    found = (await call.services.live.nodes()).list_nodes(query, params.page_request)
+    return to_page_view(found, params.page_request, lambda pair: _node_view(*pair))
 
 
 @endpoint(
@@ -217,30 +123,35 @@ async def list_nodes(call: Call[NodeParams]) -> Page[NodeView]:
     action=Action.MONITOR,
     params=GpuParams,
     errors=(ErrorCode.NOT_FOUND,),
+    response_headers=(STALE_HEADER,),
 )
-async def list_gpus(call: Call[GpuParams]) -> Page[GpuView]:
-    """GPUs with who holds them and what they do."""
-    asked = call.params
+async def list_gpus(call: Call[GpuParams]) -> PageView[GpuView]:
+    """GPUs with their workload and utilization."""
+    params = call.params
     query = GpuQuery(
-        cluster_id=await _mark(call, asked.cluster),
-        node=asked.node,
-        model=asked.model,
-        workload=asked.workload,
-        state=asked.state,
-        sort=asked.sort,
-        descending=asked.order == "desc",
+        cluster_id=await _mark_stale_cluster(call, params.cluster),
+        node=params.node,
+        model=params.model,
+        workload=params.workload,
+        state=params.state,
+        sort=params.sort,
+        descending=params.order == "desc",
     )
-    return paged((await call.services.live.gpus()).browse(query, asked.window), asked.window, _gpu)
+    return to_page_view(
+        (await call.services.visible_fleet.gpus(call.optional_actor)).list_gpus(query, params.page_request),
+        params.page_request,
+        _gpu_view,
+    )
 
 
-async def _mark(call: Call[NodeParams] | Call[GpuParams], cluster: str) -> str:
-    """Say how old the readings are; gives the id of the cluster that is named."""
+async def _mark_stale_cluster(call: Call[NodeParams] | Call[GpuParams], cluster: str) -> str:
+    """Set the staleness headers; returns the id of the named cluster, or an empty text without a name."""
     clusters = await call.services.live.clusters(cluster)
     mark_stale(call, clusters)
     return clusters[0].cluster.id if cluster else ""
 
 
-def fleet_view(fleet: Fleet) -> FleetView:
+def fleet_view(fleet: FleetTotals) -> FleetView:
     return FleetView(
         nodes=fleet.nodes + fleet.cpu_nodes + fleet.faulty_cpu_nodes,
         healthy_nodes=fleet.healthy_nodes + fleet.cpu_nodes,
@@ -250,31 +161,39 @@ def fleet_view(fleet: Fleet) -> FleetView:
         busy_nodes=fleet.busy_nodes,
         cpu_nodes=fleet.cpu_nodes,
         gpus=fleet.gpus,
+        faulty_gpus=fleet.faulty_gpus,
+        not_ready_gpus=fleet.not_ready_gpus,
+        cordoned_gpus=fleet.cordoned_gpus,
+        schedulable_gpus=fleet.schedulable_gpus,
         allocated_gpus=fleet.allocated_milli / MILLI,
-        allocation_rate=round(fleet.allocation_rate, DIGITS),
-        utilization=_rounded(fleet.utilization),
-        power_watts=_rounded(fleet.power_watts, 1),
+        allocation_rate=round(fleet.allocation_rate, RATE_DECIMALS),
+        utilization=_round_optional(fleet.utilization),
+        power_watts=_round_optional(fleet.power_watts, 1),
         storage_total_bytes=fleet.storage_total_bytes,
         storage_used_bytes=fleet.storage_used_bytes,
         rdma_ports=fleet.rdma_ports,
         rdma_active_ports=fleet.rdma_active_ports,
         rdma_bits_per_second=fleet.rdma_bits_per_second,
+        rdma_received_bytes_per_second=fleet.rdma_received_bytes_per_second,
+        rdma_sent_bytes_per_second=fleet.rdma_sent_bytes_per_second,
     )
 
 
-def _cluster(found: ClusterNow) -> ClusterOverview:
-    source = found.source
-    age = None if found.age_ms is None or source.read_at is None else found.age_ms // 1000
+def _cluster_overview(status: ClusterLiveStatus) -> ClusterOverview:
+    source = status.source
+    age = None if status.age_ms is None or source.read_at is None else status.age_ms // 1000
     return ClusterOverview(
-        found.cluster.name,
-        found.cluster.engine,
-        found.cluster.simulated,
-        SourceView(source.name, moment(source.read_at), age, source.stale, source.message),
-        fleet_view(together(overviews([found]))),
+        status.cluster.name,
+        status.cluster.engine,
+        status.cluster.is_simulated,
+        SourceView(source.name, to_optional_timestamp(source.read_at), age, source.stale, source.message),
+        fleet_view(sum_clusters(overviews([status]))),
+        to_optional_timestamp(status.cluster.unreachable_since),
+        status.cluster.unreachable_message,
     )
 
 
-def _consumer(cluster: Cluster, consumer: Consumer) -> ConsumerView:
+def _consumer_view(cluster: Cluster, consumer: GpuConsumer) -> ConsumerView:
     return ConsumerView(
         workload_id=consumer.slug,
         uid=consumer.uid,
@@ -283,14 +202,14 @@ def _consumer(cluster: Cluster, consumer: Consumer) -> ConsumerView:
         namespace=consumer.namespace,
         cluster=cluster.name,
         gpus=consumer.gpu_milli / MILLI,
-        utilization=_rounded(consumer.utilization),
-        memory=_rounded(consumer.memory),
-        power_watts=_rounded(consumer.power_watts, 1),
-        idle_since=moment(consumer.idle_since),
+        utilization=_round_optional(consumer.utilization),
+        memory=_round_optional(consumer.memory),
+        power_watts=_round_optional(consumer.power_watts, 1),
+        idle_since=to_optional_timestamp(consumer.idle_since),
     )
 
 
-def _node(cluster: Cluster, node: NodeNow) -> NodeView:
+def _node_view(cluster: Cluster, node: LiveNode) -> NodeView:
     return NodeView(
         cluster=cluster.name,
         name=node.name,
@@ -298,6 +217,8 @@ def _node(cluster: Cluster, node: NodeNow) -> NodeView:
         pool=node.pool,
         models=node.models,
         gpus=node.gpus,
+        faulty_gpus=node.faulty_gpus,
+        schedulable_gpus=node.schedulable_gpus,
         allocated_gpus=node.allocated_milli / MILLI,
         pods=node.pods,
         cpus=node.cpu_milli / MILLI,
@@ -307,15 +228,17 @@ def _node(cluster: Cluster, node: NodeNow) -> NodeView:
         ready=node.ready,
         cordoned=node.cordoned,
         fault=node.fault,
-        utilization=_rounded(node.utilization),
-        memory=_rounded(node.memory),
-        power_watts=_rounded(node.power_watts, 1),
-        temperature=_rounded(node.temperature, 1),
+        utilization=_round_optional(node.utilization),
+        memory=_round_optional(node.memory),
+        power_watts=_round_optional(node.power_watts, 1),
+        temperature=_round_optional(node.temperature, 1),
+        rdma_received_bytes_per_second=node.rdma_received_bytes_per_second,
+        rdma_sent_bytes_per_second=node.rdma_sent_bytes_per_second,
         labels=node.labels,
     )
 
 
-def _gpu(gpu: GpuNow) -> GpuView:
+def _gpu_view(gpu: GpuGridRow) -> GpuView:
     return GpuView(
         cluster=gpu.cluster.name,
         node=gpu.node,
@@ -325,14 +248,15 @@ def _gpu(gpu: GpuNow) -> GpuView:
         workload=gpu.workload,
         allocated=gpu.allocated_milli / MILLI,
         fault=gpu.fault,
-        utilization=_rounded(gpu.utilization),
+        utilization=_round_optional(gpu.utilization),
         memory_used_bytes=gpu.memory_used_bytes,
         memory_total_bytes=gpu.memory_total_bytes,
-        power_watts=_rounded(gpu.power_watts, 1),
-        temperature=_rounded(gpu.temperature, 1),
-        idle_since=moment(gpu.idle_since),
+        power_watts=_round_optional(gpu.power_watts, 1),
+        temperature=_round_optional(gpu.temperature, 1),
+        idle_since=to_optional_timestamp(gpu.idle_since),
+        uuid=gpu.uuid,
     )
 
 
-def _rounded(value: float | None, digits: int = DIGITS) -> float | None:
+def _round_optional(value: float | None, digits: int = RATE_DECIMALS) -> float | None:
     return None if value is None else round(value, digits)

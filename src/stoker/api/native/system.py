@@ -1,40 +1,27 @@
-"""The installation itself: clusters, the audit log, the settings in force."""
+"""Endpoints for the audit log and the settings in force."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 from stoker import __version__
-from stoker.api.endpoint import Call, endpoint
-from stoker.api.families import NATIVE
-from stoker.api.native.shapes import (
-    AuditView,
-    ClusterView,
-    Id,
-    Limit,
-    Page,
-    SearchParams,
-    ShortText,
-    audit_view,
-    cluster_view,
-    paged,
-)
-from stoker.api.params import NoParams, Params
-from stoker.api.times import optional_instant
-from stoker.domain.listing import AuditQuery
-from stoker.domain.permissions import Action
-from stoker.domain.resolving import describe
-from stoker.domain.settings import public
+from stoker.api.http.endpoint import Call, endpoint
+from stoker.api.http.families import NATIVE
+from stoker.api.http.params import NoParams, Params, parse_optional_instant
+from stoker.api.native.mapping import audit_view
+from stoker.api.native.params import Limit
+from stoker.domain.access.permission_rules import Action
+from stoker.domain.queries.pages import AuditQuery
+from stoker.domain.settings.description import describe_settings
+from stoker.domain.settings.schema import redacted_settings
 from stoker.services.context import authorise
+from stoker.wire.base import ShortText
+from stoker.wire.system import AuditPage, SettingsView, SettingView
 
 Instant = Annotated[str, Meta(max_length=40, description="RFC 3339, inclusive.")]
 
 
-class ClusterPath(Params, frozen=True, kw_only=True):
-    name: Annotated[Id, Meta(description="Name or uuid.")]
-
-
-class AuditList(Params, frozen=True, kw_only=True, rename="camel"):
+class AuditListParams(Params, frozen=True, kw_only=True, rename="camel"):
     actor: ShortText = ""
     action: Action | None = None
     target: ShortText = ""
@@ -45,60 +32,30 @@ class AuditList(Params, frozen=True, kw_only=True, rename="camel"):
     limit: Limit = 100
 
 
-class AuditPage(Struct, frozen=True):
-    """Newest first; `next` goes into `before` for the following page, null on the last."""
-
-    items: list[AuditView]
-    next: str | None
-
-
-class SettingView(Struct, frozen=True):
-    name: str
-    value: Any
-    description: str
-
-
-class SettingsView(Struct, frozen=True):
-    version: str
-    settings: list[SettingView]
-
-
-@endpoint("GET", "/api/stoker/v1/clusters", family=NATIVE, action=Action.CLUSTER_READ, params=SearchParams)
-async def list_clusters(call: Call[SearchParams]) -> Page[ClusterView]:
-    """Clusters, by name."""
-    asked = call.params
-    found = await call.services.clusters.browse(call.actor, asked.name, asked.window)
-    return paged(found, asked.window, cluster_view)
-
-
-@endpoint("GET", "/api/stoker/v1/clusters/{name}", family=NATIVE, action=Action.CLUSTER_READ, params=ClusterPath)
-async def read_cluster(call: Call[ClusterPath]) -> ClusterView:
-    """One cluster."""
-    return cluster_view(await call.services.clusters.read(call.actor, call.params.name))
-
-
-@endpoint("GET", "/api/stoker/v1/audit", family=NATIVE, action=Action.AUDIT_READ, params=AuditList)
-async def list_audit(call: Call[AuditList]) -> AuditPage:
-    """Who did what, from where, and how it ended."""
-    asked = call.params
+@endpoint("GET", "/api/stoker/v1/audit", family=NATIVE, action=Action.AUDIT_READ, params=AuditListParams)
+async def list_audit(call: Call[AuditListParams]) -> AuditPage:
+    """Audit records: who did what, from where, with what result."""
+    params = call.params
     query = AuditQuery(
-        actor=asked.actor,
-        action=asked.action or "",
-        target=asked.target,
-        result=asked.result,
-        since=optional_instant(asked.since, "since"),
-        until=optional_instant(asked.until, "until"),
-        before=asked.before,
-        limit=asked.limit + 1,
+        actor=params.actor,
+        action=params.action or "",
+        target=params.target,
+        result=params.result,
+        since=parse_optional_instant(params.since, "since"),
+        until=parse_optional_instant(params.until, "until"),
+        before=params.before,
+        limit=params.limit + 1,
     )
-    records = await call.services.trail.browse(call.actor, query)
-    shown = records[: asked.limit]
-    return AuditPage([audit_view(record) for record in shown], shown[-1].id if len(records) > len(shown) else None)
+    records = await call.services.audit_log.list_records(call.actor, query)
+    page = records[: params.limit]
+    return AuditPage(tuple(audit_view(record) for record in page), page[-1].id if len(records) > len(page) else None)
 
 
 @endpoint("GET", "/api/stoker/v1/settings", family=NATIVE, action=Action.SETTINGS_READ)
 async def read_settings(call: Call[NoParams]) -> SettingsView:
-    """The settings in force; passwords are hidden."""
+    """The settings in force, without passwords."""
     authorise(call.actor, Action.SETTINGS_READ)
-    values = public(call.services.settings)
-    return SettingsView(__version__, [SettingView(doc.name, values[doc.name], doc.description) for doc in describe()])
+    values = redacted_settings(call.services.settings)
+    return SettingsView(
+        __version__, tuple(SettingView(doc.name, values[doc.name], doc.description) for doc in describe_settings())
+    )

@@ -1,1 +1,1 @@
-"""The `aggregation` family: usage by the hour and snapshots of who holds what, in the words of its document."""
+"""The aggregation family at /api/v1/gpu-aggregation: hourly usage and allocation snapshots."""

@@ -1,74 +1,83 @@
-"""What can be asked for: clusters, namespaces, and the keys and values of labels and annotations.
+"""Dimensions of the usage statistics: clusters, namespaces, and the keys and values of labels and annotations.
 
-A range of time leaves those that have hours in it.
+With a time range, only dimensions with usage in the range are listed.
 """
 
-from stoker.api.aggregation.hours import BASE
-from stoker.api.aggregation.params import EVER, KeysParams, SometimeParams, ValuesParams
-from stoker.api.endpoint import Call, endpoint
-from stoker.api.families import AGGREGATION
+from stoker.api.compat.aggregation.hourly_stats import BASE_PATH
+from stoker.api.compat.aggregation.params import (
+    ALL_TIME,
+    DimensionKeysParams,
+    DimensionValuesParams,
+    OptionalTimeRangeParams,
+)
+from stoker.api.http.endpoint import Call, endpoint
+from stoker.api.http.families import AGGREGATION
+from stoker.domain.access.permission_rules import Action
 from stoker.domain.errors import ErrorCode
-from stoker.domain.permissions import Action
-from stoker.domain.usage import DimensionQuery, HoursQuery
+from stoker.domain.usage.hours import DimensionQuery, HoursQuery
 
 
 @endpoint(
     "GET",
-    f"{BASE}/clusters",
+    f"{BASE_PATH}/clusters",
     family=AGGREGATION,
     action=Action.MONITOR,
-    params=SometimeParams,
+    params=OptionalTimeRangeParams,
     errors=(ErrorCode.NOT_FOUND,),
 )
-async def list_clusters(call: Call[SometimeParams]) -> list[str]:
-    """Every cluster, or those that have hours in a range of time; of these the one that is named, if one is."""
-    found = await call.services.usage.clusters(call.params.between)
+async def list_clusters(call: Call[OptionalTimeRangeParams]) -> list[str]:
+    """All clusters, or those with usage in a time range; `cluster` selects one of them."""
+    found = await call.services.usage.cluster_names(call.optional_actor, call.params.time_range)
     if not call.params.cluster:
         return found
-    named = await call.services.usage.cluster(call.params.cluster)
+    named = await call.services.usage.get_cluster(call.params.cluster)
     return [name for name in found if name == named.name]
 
 
 @endpoint(
     "GET",
-    f"{BASE}/namespaces",
+    f"{BASE_PATH}/namespaces",
     family=AGGREGATION,
     action=Action.MONITOR,
-    params=SometimeParams,
+    params=OptionalTimeRangeParams,
     errors=(ErrorCode.NOT_FOUND,),
 )
-async def list_namespaces(call: Call[SometimeParams]) -> list[str]:
-    """The namespaces whose workloads held GPUs."""
-    cluster = await call.services.usage.cluster(call.params.cluster)
-    return await call.services.usage.namespaces(HoursQuery(cluster.id, *(call.params.between or EVER)))
+async def list_namespaces(call: Call[OptionalTimeRangeParams]) -> list[str]:
+    """The namespaces with workloads that had GPUs allocated."""
+    cluster = await call.services.usage.get_cluster(call.params.cluster)
+    return await call.services.usage.namespace_names(
+        call.optional_actor, HoursQuery(cluster.id, *(call.params.time_range or ALL_TIME))
+    )
 
 
 @endpoint(
     "GET",
-    f"{BASE}/dimension-keys",
+    f"{BASE_PATH}/dimension-keys",
     family=AGGREGATION,
     action=Action.MONITOR,
-    params=KeysParams,
+    params=DimensionKeysParams,
     errors=(ErrorCode.NOT_FOUND,),
 )
-async def list_dimension_keys(call: Call[KeysParams]) -> list[str]:
-    """The keys of labels, or of annotations, that workloads which held GPUs carried."""
-    return await call.services.usage.dimension_keys(await _query(call, ""))
+async def list_dimension_keys(call: Call[DimensionKeysParams]) -> list[str]:
+    """The label or annotation keys of workloads that had GPUs allocated."""
+    return await call.services.usage.dimension_keys(call.optional_actor, await _dimension_query(call, ""))
 
 
 @endpoint(
     "GET",
-    f"{BASE}/dimension-values",
+    f"{BASE_PATH}/dimension-values",
     family=AGGREGATION,
     action=Action.MONITOR,
-    params=ValuesParams,
+    params=DimensionValuesParams,
     errors=(ErrorCode.NOT_FOUND,),
 )
-async def list_dimension_values(call: Call[ValuesParams]) -> list[str]:
-    """The values that one of these keys had."""
-    return await call.services.usage.dimension_values(await _query(call, call.params.dimension_key))
+async def list_dimension_values(call: Call[DimensionValuesParams]) -> list[str]:
+    """The values of a label or annotation key."""
+    return await call.services.usage.dimension_values(
+        call.optional_actor, await _dimension_query(call, call.params.dimension_key)
+    )
 
 
-async def _query(call: Call[KeysParams] | Call[ValuesParams], key: str) -> DimensionQuery:
-    cluster = await call.services.usage.cluster(call.params.cluster)
-    return DimensionQuery(cluster.id, *(call.params.between or EVER), kind=call.params.dimension_type, key=key)
+async def _dimension_query(call: Call[DimensionKeysParams] | Call[DimensionValuesParams], key: str) -> DimensionQuery:
+    cluster = await call.services.usage.get_cluster(call.params.cluster)
+    return DimensionQuery(cluster.id, *(call.params.time_range or ALL_TIME), kind=call.params.dimension_type, key=key)

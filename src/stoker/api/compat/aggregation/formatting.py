@@ -1,32 +1,34 @@
-"""How `aggregation` says things: times to the second, percents, GPUs, gigabytes, and a workload's status as `lens` has
-it."""
+"""Formats of the aggregation family: times in seconds, percentages, GPUs and gigabytes.
+
+The status of a workload is that of the monitoring family.
+"""
 
 import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
-from stoker.api.lens.words import STATUSES
+from stoker.api.compat.monitoring.enums import STATUS_BY_PHASE
+from stoker.domain.cluster.quantity import GIB
+from stoker.domain.cluster.resources import MILLI
 from stoker.domain.errors import bad_request
-from stoker.domain.quantity import GIB
-from stoker.domain.resources import MILLI
-from stoker.domain.usage import GPU_HOUR
-from stoker.domain.workload import Phase
+from stoker.domain.usage.ledger import GPU_HOUR
+from stoker.domain.workload.phase import Phase
 
-TIME = (
+RFC3339_PATTERN = (
     r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])[Tt]([01][0-9]|2[0-3]):[0-5][0-9]:([0-5][0-9]|60)"
     r"(\.[0-9]{1,9})?([Zz]|[-+ ]([01][0-9]|2[0-3]):[0-5][0-9])$"
 )
-"""RFC 3339. A blank is a plus that was not encoded."""
-GPU_DIGITS = 6
-DIGITS = 2
+"""RFC 3339. A space is accepted as a plus sign that was not URL-encoded."""
+GPU_DECIMALS = 6
+DECIMALS = 2
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-LEAP = re.compile(r":60(?=[.Zz+-])")
+LEAP_SECOND = re.compile(r":60(?=[.Zz+-])")
 
 
-def instant(text: str, field: str) -> int:
-    """Epoch milliseconds of a time in the right form, which may still be the 30th of February. The second that is
-    added to some days is the first of the next."""
-    usual, added = LEAP.subn(":59", text.replace(" ", "+"))
+def parse_time(text: str, field: str) -> int:
+    """Epoch milliseconds of a well-formed time; a date that does not exist is an error. A leap second counts as
+    the first second of the next day."""
+    usual, added = LEAP_SECOND.subn(":59", text.replace(" ", "+"))
     try:
         moment = datetime.fromisoformat(usual.upper())
     except ValueError:
@@ -35,33 +37,33 @@ def instant(text: str, field: str) -> int:
 
 
 @lru_cache(4096)
-def shown(at: int) -> str:
+def format_time(at: int) -> str:
     """Epoch milliseconds as `2025-11-05T14:00:00Z`."""
     return (EPOCH + timedelta(seconds=at // 1000)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def percent(hundredths: int) -> float:
+def to_percent(hundredths: int) -> float:
     return hundredths / 100
 
 
-def rate(amount: int, whole: int) -> float:
-    """A part of a whole, from 0 to 100."""
-    return round(100 * amount / whole, DIGITS) if whole else 0.0
+def to_rate(amount: int, whole: int) -> float:
+    """A ratio in percent, 0..100."""
+    return round(100 * amount / whole, DECIMALS) if whole else 0.0
 
 
-def gpus(amount: int) -> float:
-    """GPUs over a whole hour; as exact as six digits can be."""
-    return round(amount / GPU_HOUR, GPU_DIGITS)
+def to_gpus(amount: int) -> float:
+    """The mean number of GPUs over an hour, with six decimals."""
+    return round(amount / GPU_HOUR, GPU_DECIMALS)
 
 
-def whole_gpus(milli: int) -> int:
+def round_up_gpus(milli: int) -> int:
     return -(-milli // MILLI)
 
 
-def gigabytes(size: int) -> float:
-    """A gigabyte has 1024³ bytes here, as the makers of GPUs count."""
-    return round(size / GIB, DIGITS)
+def to_gigabytes(size: int) -> float:
+    """A gigabyte has 1024³ bytes, as GPU vendors count."""
+    return round(size / GIB, DECIMALS)
 
 
-def status(phase: str) -> str:
-    return STATUSES[Phase(phase)] if phase else STATUSES[Phase.UNKNOWN]
+def to_status(phase: str) -> str:
+    return STATUS_BY_PHASE[Phase(phase)] if phase else STATUS_BY_PHASE[Phase.UNKNOWN]

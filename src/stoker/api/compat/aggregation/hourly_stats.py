@@ -1,7 +1,7 @@
-"""The operations on closed hours: by cluster, namespace, label or annotation, and workload.
+"""Hourly usage statistics by cluster, namespace, label or annotation, and workload.
 
-The first three give all hours of a range, and a page of them when one is asked for. Times are hours of UTC;
-utilization and rates go from 0 to 100; GPU counts are means over the whole hour.
+The first three return all hours of a range, or one page if paging parameters are given. Times are UTC hours;
+utilization and rates are 0 to 100; GPU counts are means over the whole hour.
 """
 
 from collections.abc import Callable
@@ -9,122 +9,137 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from stoker.api.aggregation.params import LabelParams, NamespaceParams, PageParams, WorkloadParams
-from stoker.api.aggregation.rows import (
+from stoker.api.compat.aggregation.params import (
+    HourlyPageParams,
+    LabelHoursParams,
+    NamespaceHoursParams,
+    WorkloadHoursParams,
+)
+from stoker.api.compat.aggregation.rows import (
     ClusterStats,
     LabelStats,
     NamespaceStats,
-    Paged,
+    StatsPage,
     WorkloadStats,
-    cluster_row,
-    label_row,
-    namespace_row,
-    paged,
-    workload_row,
+    to_cluster_stats,
+    to_label_stats,
+    to_namespace_stats,
+    to_stats_page,
+    to_workload_stats,
 )
-from stoker.api.endpoint import Call, endpoint
-from stoker.api.families import AGGREGATION
-from stoker.api.streams import LongList, listed
+from stoker.api.http.endpoint import Call, endpoint
+from stoker.api.http.families import AGGREGATION
+from stoker.api.http.streaming import StreamedList, list_or_stream
+from stoker.domain.access.identity import Cluster
+from stoker.domain.access.permission_rules import Action
 from stoker.domain.errors import ErrorCode
-from stoker.domain.identity import Cluster
-from stoker.domain.permissions import Action
-from stoker.domain.usage import DimensionQuery, HoursOrder, HoursQuery
-from stoker.services.usage import Hours
+from stoker.domain.usage.hours import DimensionQuery, HourSort, HoursQuery
+from stoker.services.usage.hours import HoursReader
 
-BASE = "/api/v1/gpu-aggregation"
+BASE_PATH = "/api/v1/gpu-aggregation"
 H = TypeVar("H", bound=Struct)
 R = TypeVar("R", bound=Struct)
 
 
 @endpoint(
     "GET",
-    f"{BASE}/cluster/hourly-stats",
+    f"{BASE_PATH}/cluster/hourly-stats",
     family=AGGREGATION,
     action=Action.MONITOR,
-    params=PageParams,
-    result=list[ClusterStats] | Paged[ClusterStats],
+    params=HourlyPageParams,
+    result=list[ClusterStats] | StatsPage[ClusterStats],
     errors=(ErrorCode.NOT_FOUND,),
 )
-async def list_cluster_hours(call: Call[PageParams]) -> list[ClusterStats] | Paged[ClusterStats] | LongList:
-    """A cluster, hour by hour: how many of its GPUs were held, and how busy they were."""
-    cluster = await call.services.usage.cluster(call.params.cluster)
-    query = HoursQuery(cluster.id, *call.params.between)
-    return await _hours(call.params, call.services.usage.cluster_hours, query, cluster, cluster_row)
+async def list_cluster_hours(
+    call: Call[HourlyPageParams],
+) -> list[ClusterStats] | StatsPage[ClusterStats] | StreamedList:
+    """Hourly GPU allocation and utilization of a cluster."""
+    cluster = await call.services.usage.get_cluster(call.params.cluster)
+    query = HoursQuery(cluster.id, *call.params.time_range)
+    return await _read_hours(
+        call.params, call.services.usage.cluster_hours(call.optional_actor), query, cluster, to_cluster_stats
+    )
 
 
 @endpoint(
     "GET",
-    f"{BASE}/namespaces/hourly-stats",
+    f"{BASE_PATH}/namespaces/hourly-stats",
     family=AGGREGATION,
     action=Action.MONITOR,
-    params=NamespaceParams,
-    result=list[NamespaceStats] | Paged[NamespaceStats],
+    params=NamespaceHoursParams,
+    result=list[NamespaceStats] | StatsPage[NamespaceStats],
     errors=(ErrorCode.NOT_FOUND,),
 )
 async def list_namespace_hours(
-    call: Call[NamespaceParams],
-) -> list[NamespaceStats] | Paged[NamespaceStats] | LongList:
-    """Namespaces, hour by hour. The capacity of a namespace is its quota if it has one, else the cluster's."""
+    call: Call[NamespaceHoursParams],
+) -> list[NamespaceStats] | StatsPage[NamespaceStats] | StreamedList:
+    """Hourly usage of namespaces. The capacity of a namespace is its quota if it has one, else the cluster's."""
     asked = call.params
-    cluster = await call.services.usage.cluster(asked.cluster)
-    query = HoursQuery(cluster.id, *asked.between, namespace=asked.namespace)
-    return await _hours(asked, call.services.usage.namespace_hours, query, cluster, namespace_row)
-
-
-@endpoint(
-    "GET",
-    f"{BASE}/labels/hourly-stats",
-    family=AGGREGATION,
-    action=Action.MONITOR,
-    params=LabelParams,
-    result=list[LabelStats] | Paged[LabelStats],
-    errors=(ErrorCode.NOT_FOUND,),
-)
-async def list_label_hours(call: Call[LabelParams]) -> list[LabelStats] | Paged[LabelStats] | LongList:
-    """What workloads with a label, or with an annotation, had together, hour by hour."""
-    asked = call.params
-    cluster = await call.services.usage.cluster(asked.cluster)
-    query = DimensionQuery(
-        cluster.id, *asked.between, kind=asked.dimension_type, key=asked.dimension_key, value=asked.dimension_value
+    cluster = await call.services.usage.get_cluster(asked.cluster)
+    query = HoursQuery(cluster.id, *asked.time_range, namespace=asked.namespace)
+    return await _read_hours(
+        asked, call.services.usage.namespace_hours(call.optional_actor), query, cluster, to_namespace_stats
     )
-    return await _hours(asked, call.services.usage.dimension_hours, query, cluster, label_row)
 
 
 @endpoint(
     "GET",
-    f"{BASE}/workloads/hourly-stats",
+    f"{BASE_PATH}/labels/hourly-stats",
     family=AGGREGATION,
     action=Action.MONITOR,
-    params=WorkloadParams,
+    params=LabelHoursParams,
+    result=list[LabelStats] | StatsPage[LabelStats],
     errors=(ErrorCode.NOT_FOUND,),
 )
-async def list_workload_hours(call: Call[WorkloadParams]) -> Paged[WorkloadStats]:
-    """Workloads, hour by hour. A gigabyte of GPU memory has 1024³ bytes.
+async def list_label_hours(call: Call[LabelHoursParams]) -> list[LabelStats] | StatsPage[LabelStats] | StreamedList:
+    """Hourly usage of all workloads with a label or annotation."""
+    asked = call.params
+    cluster = await call.services.usage.get_cluster(asked.cluster)
+    query = DimensionQuery(
+        cluster.id, *asked.time_range, kind=asked.dimension_type, key=asked.dimension_key, value=asked.dimension_value
+    )
+    return await _read_hours(
+        asked, call.services.usage.dimension_hours(call.optional_actor), query, cluster, to_label_stats
+    )
 
-    Two workloads of one name have a row each: `owner_uid` tells them apart.
+
+@endpoint(
+    "GET",
+    f"{BASE_PATH}/workloads/hourly-stats",
+    family=AGGREGATION,
+    action=Action.MONITOR,
+    params=WorkloadHoursParams,
+    errors=(ErrorCode.NOT_FOUND,),
+)
+async def list_workload_hours(call: Call[WorkloadHoursParams]) -> StatsPage[WorkloadStats]:
+    """Hourly usage of workloads. A gigabyte of GPU memory has 1024³ bytes.
+
+    Two workloads of one name have a row each; `owner_uid` distinguishes them.
     """
     asked = call.params
-    cluster = await call.services.usage.cluster(asked.cluster)
+    cluster = await call.services.usage.get_cluster(asked.cluster)
     query = HoursQuery(
         cluster.id,
-        *asked.between,
+        *asked.time_range,
         namespace=asked.namespace,
         name=asked.workload_name,
         kind=asked.workload_type,
-        order=HoursOrder(asked.order_by),
+        order=HourSort(asked.order_by),
         descending=asked.order_direction == "desc",
     )
-    found = await call.services.usage.workloads(query, asked.window)
-    return paged(found, asked.window, lambda hour: workload_row(cluster, hour))
+    found = await call.services.usage.list_workload_hours(call.optional_actor, query, asked.page_request)
+    return to_stats_page(found, asked.page_request, lambda hour: to_workload_stats(cluster, hour))
 
 
-async def _hours(
-    asked: PageParams,
-    hours: Hours[H],
+async def _read_hours(
+    asked: HourlyPageParams,
+    hours: HoursReader[H],
     query: HoursQuery | DimensionQuery,
     cluster: Cluster,
     row: Callable[[Cluster, H], R],
-) -> list[R] | Paged[R] | LongList:
-    if asked.window is None:
-        return await listed(hours.stream(query), lambda hour: row(cluster, hour))
-    return paged(await hours.page(query, asked.window), asked.window, lambda hour: row(cluster, hour))
+) -> list[R] | StatsPage[R] | StreamedList:
+    if asked.page_request is None:
+        return await list_or_stream(hours.stream(query), lambda hour: row(cluster, hour))
+    return to_stats_page(
+        await hours.page(query, asked.page_request), asked.page_request, lambda hour: row(cluster, hour)
+    )

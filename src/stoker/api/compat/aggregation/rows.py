@@ -1,21 +1,22 @@
-"""Closed hours as `aggregation` shows them: the fields of its document, in its order."""
+"""Rows of the hourly statistics, with the fields of the API document in its order."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from msgspec import Struct
 
-from stoker.api.aggregation.words import gigabytes, gpus, percent, rate, shown, status
-from stoker.domain.identity import Cluster
-from stoker.domain.listing import Listing, Window
-from stoker.domain.resources import MILLI
-from stoker.domain.usage import GPU_HOUR, ClusterHour, DimensionHour, NamespaceHour, WorkloadHour
+from stoker.api.compat.aggregation.formatting import format_time, to_gigabytes, to_gpus, to_percent, to_rate, to_status
+from stoker.domain.access.identity import Cluster
+from stoker.domain.cluster.resources import MILLI
+from stoker.domain.queries.pages import PageRequest, PageResult
+from stoker.domain.usage.hours import ClusterHour, DimensionHour, NamespaceHour, WorkloadHour
+from stoker.domain.usage.ledger import GPU_HOUR
 
 S = TypeVar("S")
 T = TypeVar("T")
 
 
-class Paged(Struct, Generic[T], frozen=True):
+class StatsPage(Struct, Generic[T], frozen=True):
     total: int
     page: int
     page_size: int
@@ -101,8 +102,8 @@ class WorkloadStats(Struct, frozen=True, kw_only=True):
     updated_at: str
 
 
-def paged(found: Listing[S], window: Window, view: Callable[[S], T]) -> Paged[T]:
-    return Paged(
+def to_stats_page(found: PageResult[S], window: PageRequest, view: Callable[[S], T]) -> StatsPage[T]:
+    return StatsPage(
         total=found.total,
         page=window.offset // window.limit + 1,
         page_size=window.limit,
@@ -111,87 +112,87 @@ def paged(found: Listing[S], window: Window, view: Callable[[S], T]) -> Paged[T]
     )
 
 
-def cluster_row(cluster: Cluster, hour: ClusterHour) -> ClusterStats:
+def to_cluster_stats(cluster: Cluster, hour: ClusterHour) -> ClusterStats:
     return ClusterStats(
         id=hour.id,
         cluster_name=cluster.name,
-        stat_hour=shown(hour.hour_at),
+        stat_hour=format_time(hour.hour_at),
         total_gpu_capacity=hour.gpus,
-        allocated_gpu_count=gpus(hour.allocated),
-        allocation_rate=rate(hour.allocated, hour.gpus * GPU_HOUR),
-        avg_utilization=percent(hour.utilization),
-        max_utilization=percent(hour.highest),
-        min_utilization=percent(hour.lowest),
-        p50_utilization=percent(hour.p50),
-        p95_utilization=percent(hour.p95),
+        allocated_gpu_count=to_gpus(hour.allocated),
+        allocation_rate=to_rate(hour.allocated, hour.gpus * GPU_HOUR),
+        avg_utilization=to_percent(hour.utilization),
+        max_utilization=to_percent(hour.max_utilization),
+        min_utilization=to_percent(hour.min_utilization),
+        p50_utilization=to_percent(hour.p50),
+        p95_utilization=to_percent(hour.p95),
         sample_count=hour.samples,
-        created_at=shown(hour.created_at),
-        updated_at=shown(hour.updated_at),
+        created_at=format_time(hour.created_at),
+        updated_at=format_time(hour.updated_at),
     )
 
 
-def namespace_row(cluster: Cluster, hour: NamespaceHour) -> NamespaceStats:
+def to_namespace_stats(cluster: Cluster, hour: NamespaceHour) -> NamespaceStats:
     return NamespaceStats(
         id=hour.id,
         cluster_name=cluster.name,
         namespace=hour.namespace,
-        stat_hour=shown(hour.hour_at),
+        stat_hour=format_time(hour.hour_at),
         total_gpu_capacity=hour.gpus,
-        allocated_gpu_count=gpus(hour.allocated),
-        avg_utilization=percent(hour.utilization),
-        max_utilization=percent(hour.highest),
-        min_utilization=percent(hour.lowest),
+        allocated_gpu_count=to_gpus(hour.allocated),
+        avg_utilization=to_percent(hour.utilization),
+        max_utilization=to_percent(hour.max_utilization),
+        min_utilization=to_percent(hour.min_utilization),
         active_workload_count=hour.workloads,
-        created_at=shown(hour.created_at),
-        updated_at=shown(hour.updated_at),
+        created_at=format_time(hour.created_at),
+        updated_at=format_time(hour.updated_at),
     )
 
 
-def label_row(cluster: Cluster, hour: DimensionHour) -> LabelStats:
+def to_label_stats(cluster: Cluster, hour: DimensionHour) -> LabelStats:
     return LabelStats(
         id=hour.id,
         cluster_name=cluster.name,
         dimension_type=hour.kind,
         dimension_key=hour.key,
         dimension_value=hour.value,
-        stat_hour=shown(hour.hour_at),
-        allocated_gpu_count=gpus(hour.allocated),
-        avg_utilization=percent(hour.utilization),
-        max_utilization=percent(hour.highest),
-        min_utilization=percent(hour.lowest),
+        stat_hour=format_time(hour.hour_at),
+        allocated_gpu_count=to_gpus(hour.allocated),
+        avg_utilization=to_percent(hour.utilization),
+        max_utilization=to_percent(hour.max_utilization),
+        min_utilization=to_percent(hour.min_utilization),
         active_workload_count=hour.workloads,
-        created_at=shown(hour.created_at),
-        updated_at=shown(hour.updated_at),
+        created_at=format_time(hour.created_at),
+        updated_at=format_time(hour.updated_at),
     )
 
 
-def workload_row(cluster: Cluster, hour: WorkloadHour) -> WorkloadStats:
+def to_workload_stats(cluster: Cluster, hour: WorkloadHour) -> WorkloadStats:
     return WorkloadStats(
         id=hour.id,
         cluster_name=cluster.name,
         namespace=hour.namespace,
         workload_name=hour.name,
         workload_type=hour.kind,
-        stat_hour=shown(hour.hour_at),
-        allocated_gpu_count=gpus(hour.allocated),
+        stat_hour=format_time(hour.hour_at),
+        allocated_gpu_count=to_gpus(hour.allocated),
         requested_gpu_count=hour.requested_milli / MILLI,
-        avg_utilization=percent(hour.utilization),
-        max_utilization=percent(hour.highest),
-        min_utilization=percent(hour.lowest),
-        p50_utilization=percent(hour.p50),
-        p95_utilization=percent(hour.p95),
-        avg_gpu_memory_used=gigabytes(hour.memory_used),
-        max_gpu_memory_used=gigabytes(hour.memory_highest),
-        avg_gpu_memory_total=gigabytes(hour.memory_size),
+        avg_utilization=to_percent(hour.utilization),
+        max_utilization=to_percent(hour.max_utilization),
+        min_utilization=to_percent(hour.min_utilization),
+        p50_utilization=to_percent(hour.p50),
+        p95_utilization=to_percent(hour.p95),
+        avg_gpu_memory_used=to_gigabytes(hour.memory_used),
+        max_gpu_memory_used=to_gigabytes(hour.max_memory),
+        avg_gpu_memory_total=to_gigabytes(hour.memory_size),
         avg_replica_count=hour.replicas_milli / MILLI,
-        max_replica_count=hour.replicas_highest,
-        min_replica_count=hour.replicas_lowest,
-        workload_status=status(hour.phase),
+        max_replica_count=hour.max_replicas,
+        min_replica_count=hour.min_replicas,
+        workload_status=to_status(hour.phase),
         sample_count=hour.samples,
         owner_uid=hour.uid,
         owner_name=hour.slug,
         labels=hour.labels,
         annotations=hour.annotations,
-        created_at=shown(hour.created_at),
-        updated_at=shown(hour.updated_at),
+        created_at=format_time(hour.created_at),
+        updated_at=format_time(hour.updated_at),
     )

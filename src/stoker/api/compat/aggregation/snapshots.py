@@ -1,28 +1,24 @@
-"""The operations on snapshots: who held which GPUs, every few minutes. GPUs are counted in whole ones, upwards."""
-
-from collections import defaultdict
-from collections.abc import Hashable, Iterable, Sequence
-from typing import TypeVar
+"""Snapshots of the GPU allocations of a cluster, taken every few minutes. Fractions of GPUs are rounded up."""
 
 from msgspec import Struct
 
-from stoker.api.aggregation.hours import BASE
-from stoker.api.aggregation.params import ClusterParams, SnapshotParams
-from stoker.api.aggregation.words import DIGITS, shown, whole_gpus
-from stoker.api.endpoint import Call, endpoint
-from stoker.api.families import AGGREGATION
-from stoker.api.streams import LongList, listed
+from stoker.api.compat.aggregation.formatting import DECIMALS, format_time, round_up_gpus
+from stoker.api.compat.aggregation.hourly_stats import BASE_PATH
+from stoker.api.compat.aggregation.params import AggregationClusterParams, SnapshotListParams
+from stoker.api.http.endpoint import Call, endpoint
+from stoker.api.http.families import AGGREGATION
+from stoker.api.http.streaming import StreamedList, list_or_stream
+from stoker.domain.access.identity import Cluster
+from stoker.domain.access.permission_rules import Action
 from stoker.domain.errors import ErrorCode
-from stoker.domain.identity import Cluster
-from stoker.domain.permissions import Action
-from stoker.domain.usage import Snapshot, SnapshotWorkload
+from stoker.domain.usage.allocation_groups import AllocationGroup, group_by_annotation, group_by_namespace
+from stoker.domain.usage.snapshots import AllocationSnapshot, SnapshotWorkload
 
-OF_CLUSTER = "cluster"
-"""The one dimension that snapshots have."""
-K = TypeVar("K", bound=Hashable)
+CLUSTER_DIMENSION = "cluster"
+"""The only dimension of snapshots."""
 
 
-class HeldByWorkload(Struct, frozen=True):
+class WorkloadAllocationDetail(Struct, frozen=True):
     uid: str
     name: str
     namespace: str
@@ -31,24 +27,24 @@ class HeldByWorkload(Struct, frozen=True):
     utilization: float
 
 
-class HeldInNamespace(Struct, frozen=True):
+class NamespaceAllocationDetail(Struct, frozen=True):
     allocated_gpu: int
     utilization: float
     workload_count: int
-    workloads: list[HeldByWorkload]
+    workloads: list[WorkloadAllocationDetail]
 
 
-class HeldTogether(Struct, frozen=True):
+class AnnotationAllocationDetail(Struct, frozen=True):
     allocated_gpu: int
     utilization: float
     workload_count: int
 
 
 class AllocationDetails(Struct, frozen=True, omit_defaults=True):
-    """Empty when it was not asked for. Annotations go by key, then value."""
+    """Empty unless requested. Annotations are grouped by key, then by value."""
 
-    namespaces: dict[str, HeldInNamespace] | None = None
-    annotations: dict[str, dict[str, HeldTogether]] | None = None
+    namespaces: dict[str, NamespaceAllocationDetail] | None = None
+    annotations: dict[str, dict[str, AnnotationAllocationDetail]] | None = None
 
 
 class LatestSnapshot(Struct, frozen=True):
@@ -64,7 +60,7 @@ class LatestSnapshot(Struct, frozen=True):
     created_at: str
 
 
-class ListedSnapshot(Struct, frozen=True):
+class SnapshotListItem(Struct, frozen=True):
     id: int
     cluster_name: str
     snapshot_time: str
@@ -77,97 +73,90 @@ class ListedSnapshot(Struct, frozen=True):
 
 @endpoint(
     "GET",
-    f"{BASE}/snapshots/latest",
+    f"{BASE_PATH}/snapshots/latest",
     family=AGGREGATION,
     action=Action.MONITOR,
-    params=ClusterParams,
+    params=AggregationClusterParams,
     errors=(ErrorCode.NOT_FOUND,),
 )
-async def read_latest_snapshot(call: Call[ClusterParams]) -> LatestSnapshot:
-    """Who held which GPUs when it was last looked at, by namespace and by annotation."""
-    cluster = await call.services.usage.cluster(call.params.cluster)
-    found = await call.services.usage.latest(cluster)
+async def read_latest_snapshot(call: Call[AggregationClusterParams]) -> LatestSnapshot:
+    """The last snapshot, with the allocations by namespace and by annotation."""
+    cluster = await call.services.usage.get_cluster(call.params.cluster)
+    found = await call.services.usage.latest_snapshot(call.optional_actor, cluster)
     return LatestSnapshot(
         id=found.id,
         cluster_name=cluster.name,
-        snapshot_time=shown(found.at),
-        dimension_type=OF_CLUSTER,
+        snapshot_time=format_time(found.at),
+        dimension_type=CLUSTER_DIMENSION,
         dimension_key="",
         dimension_value="",
         total_gpu_capacity=found.gpus,
-        allocated_gpu_count=whole_gpus(found.allocated_milli),
-        allocation_details=_details(found),
-        created_at=shown(found.created_at),
+        allocated_gpu_count=round_up_gpus(found.allocated_milli),
+        allocation_details=_allocation_details(found),
+        created_at=format_time(found.created_at),
     )
 
 
 @endpoint(
     "GET",
-    f"{BASE}/snapshots",
+    f"{BASE_PATH}/snapshots",
     family=AGGREGATION,
     action=Action.MONITOR,
-    params=SnapshotParams,
-    result=list[ListedSnapshot],
+    params=SnapshotListParams,
+    result=list[SnapshotListItem],
     errors=(ErrorCode.NOT_FOUND,),
 )
-async def list_snapshots(call: Call[SnapshotParams]) -> list[ListedSnapshot] | LongList:
-    """The snapshots of a range of time, oldest first; of the last 24 hours when nothing is said."""
-    asked = call.params
-    cluster = await call.services.usage.cluster(asked.cluster)
-    between = asked.until(call.services.clock.now())
-    found = call.services.usage.snapshots(cluster.id, *between, details=asked.details)
-    return await listed(found, lambda snapshot: _listed(cluster, snapshot))
+async def list_snapshots(call: Call[SnapshotListParams]) -> list[SnapshotListItem] | StreamedList:
+    """The snapshots of a time range, oldest first; by default of the last 24 hours."""
+    params = call.params
+    cluster = await call.services.usage.get_cluster(params.cluster)
+    time_range = params.time_range_until(call.services.clock.now())
+    found = call.services.usage.stream_snapshots(call.optional_actor, cluster.id, *time_range, details=params.details)
+    return await list_or_stream(found, lambda snapshot: _to_list_item(cluster, snapshot))
 
 
-def _listed(cluster: Cluster, snapshot: Snapshot) -> ListedSnapshot:
-    return ListedSnapshot(
+def _to_list_item(cluster: Cluster, snapshot: AllocationSnapshot) -> SnapshotListItem:
+    return SnapshotListItem(
         id=snapshot.id,
         cluster_name=cluster.name,
-        snapshot_time=shown(snapshot.at),
-        dimension_type=OF_CLUSTER,
+        snapshot_time=format_time(snapshot.at),
+        dimension_type=CLUSTER_DIMENSION,
         total_gpu_capacity=snapshot.gpus,
-        allocated_gpu_count=whole_gpus(snapshot.allocated_milli),
-        allocation_details=_details(snapshot),
-        created_at=shown(snapshot.created_at),
+        allocated_gpu_count=round_up_gpus(snapshot.allocated_milli),
+        allocation_details=_allocation_details(snapshot),
+        created_at=format_time(snapshot.created_at),
     )
 
 
-def _details(snapshot: Snapshot) -> AllocationDetails:
+def _allocation_details(snapshot: AllocationSnapshot) -> AllocationDetails:
     if snapshot.workloads is None:
         return AllocationDetails()
-    by_namespace = _grouped((each.namespace, each) for each in snapshot.workloads)
-    by_annotation = _grouped((pair, each) for each in snapshot.workloads for pair in each.annotations.items())
-    annotations: defaultdict[str, dict[str, HeldTogether]] = defaultdict(dict)
-    for (key, value), group in by_annotation:
-        annotations[key][value] = HeldTogether(_gpus(group), _utilization(group), len(group))
-    return AllocationDetails(
-        {
-            name: HeldInNamespace(_gpus(group), _utilization(group), len(group), [_workload(each) for each in group])
-            for name, group in by_namespace
-        },
-        annotations,
+    annotations: dict[str, dict[str, AnnotationAllocationDetail]] = {}
+    for (key, value), group in group_by_annotation(snapshot.workloads):
+        detail = AnnotationAllocationDetail(round_up_gpus(group.gpu_milli), _percent(group), len(group.workloads))
+        annotations.setdefault(key, {})[value] = detail
+    namespaces = {
+        name: NamespaceAllocationDetail(
+            round_up_gpus(group.gpu_milli),
+            _percent(group),
+            len(group.workloads),
+            [_workload_detail(workload) for workload in group.workloads],
+        )
+        for name, group in group_by_namespace(snapshot.workloads)
+    }
+    return AllocationDetails(namespaces, annotations)
+
+
+def _workload_detail(workload: SnapshotWorkload) -> WorkloadAllocationDetail:
+    return WorkloadAllocationDetail(
+        workload.uid,
+        workload.name,
+        workload.namespace,
+        workload.kind,
+        round_up_gpus(workload.gpu_milli),
+        _percent(AllocationGroup([workload])),
     )
 
 
-def _workload(held: SnapshotWorkload) -> HeldByWorkload:
-    return HeldByWorkload(
-        held.uid, held.name, held.namespace, held.kind, whole_gpus(held.gpu_milli), _utilization([held])
-    )
-
-
-def _grouped(members: Iterable[tuple[K, SnapshotWorkload]]) -> list[tuple[K, list[SnapshotWorkload]]]:
-    groups: defaultdict[K, list[SnapshotWorkload]] = defaultdict(list)
-    for key, held in members:
-        groups[key].append(held)
-    return sorted(groups.items(), key=lambda pair: str(pair[0]))
-
-
-def _gpus(group: Sequence[SnapshotWorkload]) -> int:
-    return whole_gpus(sum(held.gpu_milli for held in group))
-
-
-def _utilization(group: Sequence[SnapshotWorkload]) -> float:
-    """The mean over the GPUs of those that have a reading, from 0 to 100."""
-    read = [(held.gpu_milli, held.utilization) for held in group if held.utilization is not None]
-    weight = sum(milli for milli, _ in read)
-    return round(100 * sum(milli * value for milli, value in read) / weight, DIGITS) if weight else 0.0
+def _percent(group: AllocationGroup) -> float:
+    return round(100 * (group.mean_utilization or 0.0), DECIMALS)

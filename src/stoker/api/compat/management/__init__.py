@@ -1,1 +1,1 @@
-"""The management family at /api/custom/workloads: submit, list, change, stop, follow."""
+"""The management family at /api/custom/workloads : submit, list, edit, stop, clone, logs."""

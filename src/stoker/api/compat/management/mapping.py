@@ -1,57 +1,62 @@
-"""Between `safe`'s shapes and the services' words."""
+"""Mapping of requests to service inputs, and of workloads to responses, of the management family."""
 
 from msgspec import UNSET
 
-from stoker.api.safe.shapes import (
-    ConditionView,
-    CreateWorkload,
-    Detail,
-    KindView,
-    ListItem,
-    PatchWorkload,
-    PodView,
-    ResourceView,
+from stoker.api.compat.management.enums import (
+    PHASE_NAMES,
+    POD_PHASE_NAMES,
+    PRIORITY_LEVELS,
+    decode_script,
+    format_duration,
+    priority_level,
+    rfc3339_or_empty,
 )
-from stoker.api.safe.words import (
-    PHASES,
-    POD_PHASES,
-    PRIORITIES,
-    duration,
-    moment,
-    priority_of,
-    script_of,
-)
-from stoker.api.times import optional_instant
+from stoker.api.compat.management.schemas import CreateWorkload, PatchWorkload, ReadinessBody
+from stoker.api.http.params import parse_optional_instant
+from stoker.domain.cluster.quantity import parse_bytes, parse_milli
+from stoker.domain.cluster.resources import Resources
 from stoker.domain.errors import bad_request
-from stoker.domain.lifecycle import ran_ms
-from stoker.domain.quantity import bytes_of, milli
-from stoker.domain.resources import Resources
-from stoker.domain.workload import CLI_AGENT, FROM_CLI, Condition, Pod, Service, Spec, Workload
-from stoker.services import workloads as service
-from stoker.services.submission import NewWorkload, WorkloadEdit
+from stoker.domain.workload.durations import total_running_ms
+from stoker.domain.workload.model import CLI_USER_AGENT, ORIGIN_CLI, Workload
+from stoker.domain.workload.phase import Condition
+from stoker.domain.workload.placement import current_pods_by_rank
+from stoker.domain.workload.pod import Pod
+from stoker.domain.workload.spec import ReadinessSpec, Service, Spec
+from stoker.services.workloads.queries import DescribedWorkload, WorkloadListRow
+from stoker.services.workloads.validation import CreateWorkloadInput, UpdateWorkloadInput
+from stoker.wire.management import (
+    ConditionView,
+    KindView,
+    PodView,
+    ReadinessView,
+    ResourceView,
+    WorkloadDetailView,
+    WorkloadSummaryView,
+)
 
-API = "safe"
+ORIGIN = "management"
 
 
-def new_workload(body: CreateWorkload, agent: str = "") -> NewWorkload:
-    """A create as it was sent, in our words; `agent` is the program that sent it."""
+def to_new_workload(body: CreateWorkload, agent: str = "") -> CreateWorkloadInput:
+    """A create request as the input of the workload service."""
     resource = body.resource
     spec = Spec(
         image=body.image,
-        entry_point=script_of(body.entry_point, "entryPoint"),
+        entry_point=decode_script(body.entry_point, "entryPoint"),
         resources=Resources(
-            gpu_milli=milli(resource.gpu, "resource.gpu"),
-            cpu_milli=_positive(milli(resource.cpu, "resource.cpu"), "resource.cpu"),
-            memory_bytes=_positive(bytes_of(resource.memory, "resource.memory"), "resource.memory"),
+            gpu_milli=parse_milli(resource.gpu, "resource.gpu"),
+            cpu_milli=_require_positive(parse_milli(resource.cpu, "resource.cpu"), "resource.cpu"),
+            memory_bytes=_require_positive(parse_bytes(resource.memory, "resource.memory"), "resource.memory"),
         ),
         replicas=resource.replica,
         env=body.env,
         specified_nodes=body.specified_nodes,
         labels=body.customer_labels,
         annotations=body.annotations,
-        service=_service(body),
+        service=_to_service(body),
+        readiness=_to_readiness(body.readiness),
         dependencies=body.dependencies,
-        start_after=optional_instant(body.start_after, "startAfter"),
+        start_after=parse_optional_instant(body.start_after, "startAfter"),
         tolerate_all=body.is_tolerate_all,
         supervised=body.is_supervised,
         ttl_seconds=body.ttl_seconds_after_finished,
@@ -59,42 +64,52 @@ def new_workload(body: CreateWorkload, agent: str = "") -> NewWorkload:
         shown_gpu=resource.gpu,
         shown_memory=resource.memory,
     )
-    return NewWorkload(
+    return CreateWorkloadInput(
         name=body.display_name,
         kind=body.group_version_kind.kind,
         spec=spec,
         workspace=body.workspace_id,
         description=body.description,
-        priority=PRIORITIES[body.priority],
+        priority=PRIORITY_LEVELS[body.priority],
         preemptible=body.preemptible,
         timeout_seconds=body.timeout,
         max_retry=body.max_retry,
-        origin_api=FROM_CLI if agent.startswith(f"{CLI_AGENT}/") else API,
+        origin_api=ORIGIN_CLI if _is_own_cli(agent) else ORIGIN,
+        image_chosen=_is_own_cli(agent),
     )
 
 
-def edit_of(body: PatchWorkload) -> WorkloadEdit:
-    """A PATCH as it was sent, in our words."""
-    return WorkloadEdit(
+def _is_own_cli(agent: str) -> bool:
+    """Whether Stoker's own command line sent the request."""
+    return agent.startswith(f"{CLI_USER_AGENT}/")
+
+
+def to_edit(body: PatchWorkload, agent: str = "") -> UpdateWorkloadInput:
+    """A PATCH request as the input of the workload service."""
+    return UpdateWorkloadInput(
         description=body.description,
-        priority=UNSET if body.priority is UNSET else PRIORITIES[body.priority],
+        priority=UNSET if body.priority is UNSET else PRIORITY_LEVELS[body.priority],
         preemptible=body.preemptible,
         timeout_seconds=body.timeout,
         max_retry=body.max_retry,
         image=body.image,
-        entry_point=UNSET if body.entry_point is UNSET else script_of(body.entry_point, "entryPoint"),
+        entry_point=UNSET if body.entry_point is UNSET else decode_script(body.entry_point, "entryPoint"),
         env=body.env,
-        cpu=UNSET if body.cpu is UNSET else (_positive(milli(body.cpu, "cpu"), "cpu"), body.cpu),
-        gpu=UNSET if body.gpu is UNSET else (milli(body.gpu, "gpu"), body.gpu),
-        memory=UNSET if body.memory is UNSET else (_positive(bytes_of(body.memory, "memory"), "memory"), body.memory),
+        cpu=UNSET if body.cpu is UNSET else (_require_positive(parse_milli(body.cpu, "cpu"), "cpu"), body.cpu),
+        gpu=UNSET if body.gpu is UNSET else (parse_milli(body.gpu, "gpu"), body.gpu),
+        memory=UNSET
+        if body.memory is UNSET
+        else (_require_positive(parse_bytes(body.memory, "memory"), "memory"), body.memory),
         replicas=body.replica,
         specified_nodes=body.specified_nodes,
+        readiness=UNSET if body.readiness is UNSET else _to_readiness(body.readiness),
+        image_chosen=_is_own_cli(agent),
     )
 
 
-def list_item(row: service.Row, now: int) -> ListItem:
+def to_summary_view(row: WorkloadListRow, now: int) -> WorkloadSummaryView:
     workload = row.entry.workload
-    return ListItem(
+    return WorkloadSummaryView(
         workload_id=workload.slug,
         display_name=workload.name,
         description=workload.description,
@@ -102,29 +117,29 @@ def list_item(row: service.Row, now: int) -> ListItem:
         cluster_id=row.entry.cluster,
         user_id=workload.user_id,
         user_name=workload.user_name,
-        phase=PHASES[workload.phase],
-        priority=priority_of(workload.priority),
-        resource=_resource(workload.spec),
+        phase=PHASE_NAMES[workload.phase],
+        priority=priority_level(workload.priority),
+        resource=_to_resource_view(workload.spec),
         group_version_kind=KindView(workload.kind, "v1"),
-        creation_time=moment(workload.submitted_at),
-        start_time=moment(workload.started_at),
-        end_time=moment(workload.ended_at),
-        runtime=duration(ran_ms(workload, now)),
-        scheduler_order=row.place,
+        creation_time=rfc3339_or_empty(workload.submitted_at),
+        start_time=rfc3339_or_empty(workload.started_at),
+        end_time=rfc3339_or_empty(workload.ended_at),
+        runtime=format_duration(total_running_ms(workload, now)),
+        scheduler_order=row.queue_position,
         dispatch_count=workload.attempt,
         is_tolerate_all=workload.spec.tolerate_all,
         timeout=workload.timeout_seconds,
-        seconds_until_timeout=_until_timeout(workload, now),
-        message=_message(workload),
+        seconds_until_timeout=_seconds_until_timeout(workload, now),
+        message=row.status.message,
     )
 
 
-def detail(found: service.Detail, now: int) -> Detail:
+def to_detail_view(found: DescribedWorkload, now: int) -> WorkloadDetailView:
     workload = found.entry.workload
     spec = workload.spec
-    attempts = _by_attempt([pod for pod in found.pods if not _taken_away(workload, pod)])
+    attempts = _group_by_attempt([pod for pod in found.pods if not _is_scaled_down(workload, pod)])
     shown = attempts[-1] if attempts else []
-    return Detail(
+    return WorkloadDetailView(
         workload_id=workload.slug,
         display_name=workload.name,
         description=workload.description,
@@ -132,32 +147,33 @@ def detail(found: service.Detail, now: int) -> Detail:
         cluster_id=found.entry.cluster,
         user_id=workload.user_id,
         user_name=workload.user_name,
-        phase=PHASES[workload.phase],
-        priority=priority_of(workload.priority),
+        phase=PHASE_NAMES[workload.phase],
+        priority=priority_level(workload.priority),
         image=spec.image,
         entry_point=spec.entry_point,
-        resource=_resource(spec),
+        resource=_to_resource_view(spec),
         is_supervised=spec.supervised,
         max_retry=workload.max_retry,
         timeout=workload.timeout_seconds,
         ttl_seconds_after_finished=spec.ttl_seconds,
         group_version_kind=KindView(workload.kind, "v1"),
-        creation_time=moment(workload.submitted_at),
-        start_time=moment(workload.started_at),
-        end_time=moment(workload.ended_at),
-        runtime=duration(ran_ms(workload, now)),
-        seconds_until_timeout=_until_timeout(workload, now),
-        scheduler_order=found.place,
+        creation_time=rfc3339_or_empty(workload.submitted_at),
+        start_time=rfc3339_or_empty(workload.started_at),
+        end_time=rfc3339_or_empty(workload.ended_at),
+        runtime=format_duration(total_running_ms(workload, now)),
+        seconds_until_timeout=_seconds_until_timeout(workload, now),
+        scheduler_order=found.queue_position,
         dispatch_count=workload.attempt,
         is_tolerate_all=spec.tolerate_all,
         preemptible=workload.preemptible,
-        guaranteed_until=moment(workload.guaranteed_until),
-        message=_message(workload),
+        guaranteed_until=rfc3339_or_empty(workload.guaranteed_until),
+        readiness=ReadinessView(asked.path, asked.timeout_seconds) if (asked := spec.readiness) else UNSET,
+        message=found.status.message,
         env=dict(spec.env),
-        conditions=[_condition(condition) for condition in found.conditions],
-        pods=[PodView(pod.name, POD_PHASES[pod.phase], pod.node) for pod in shown],
-        nodes=[[pod.node for pod in attempt] for attempt in attempts],
-        ranks=[[str(pod.rank) for pod in attempt] for attempt in attempts],
+        conditions=tuple(_to_condition_view(condition) for condition in found.conditions),
+        pods=tuple(PodView(pod.name, POD_PHASE_NAMES[pod.phase], pod.node) for pod in shown),
+        nodes=tuple(tuple(pod.node for pod in attempt) for attempt in attempts),
+        ranks=tuple(tuple(str(pod.rank) for pod in attempt) for attempt in attempts),
         customer_labels=dict(spec.labels),
         annotations=dict(spec.annotations),
         specified_nodes=spec.specified_nodes,
@@ -165,40 +181,36 @@ def detail(found: service.Detail, now: int) -> Detail:
     )
 
 
-def _taken_away(workload: Workload, pod: Pod) -> bool:
-    """Whether it has gone because fewer replicas were asked for."""
-    return workload.kind.rolls and pod.phase.ended and pod.rank >= workload.spec.replicas
+def _is_scaled_down(workload: Workload, pod: Pod) -> bool:
+    """Whether the pod was removed by a reduction of the replicas."""
+    return workload.uses_rolling_update and pod.phase.is_finished and pod.rank >= workload.spec.replicas
 
 
-def _by_attempt(pods: list[Pod]) -> list[list[Pod]]:
-    """The pods of each dispatch by rank; of a pod that was replaced, the newest."""
-    attempts: dict[int, dict[int, Pod]] = {}
+def _group_by_attempt(pods: list[Pod]) -> list[list[Pod]]:
+    """The pods of each dispatch by rank; during a replacement, the current pod of a rank."""
+    attempts: dict[int, list[Pod]] = {}
     for pod in pods:
-        attempts.setdefault(pod.attempt, {})[pod.rank] = pod
-    return [[ranks[rank] for rank in sorted(ranks)] for _, ranks in sorted(attempts.items())]
+        attempts.setdefault(pod.attempt, []).append(pod)
+    return [current_pods_by_rank(attempts[number]) for number in sorted(attempts)]
 
 
-def _condition(condition: Condition) -> ConditionView:
-    return ConditionView(condition.type, "True", moment(condition.at), condition.reason, condition.message)
+def _to_condition_view(condition: Condition) -> ConditionView:
+    return ConditionView(condition.type, "True", rfc3339_or_empty(condition.at), condition.reason, condition.message)
 
 
-def _resource(spec: Spec) -> ResourceView:
+def _to_resource_view(spec: Spec) -> ResourceView:
     return ResourceView(spec.shown_cpu, spec.shown_gpu or "0", spec.shown_memory, spec.replicas)
 
 
-def _message(workload: Workload) -> str:
-    return (workload.waiting or workload.message) if workload.phase.queued else workload.message
-
-
-def _until_timeout(workload: Workload, now: int) -> int:
-    if not workload.timeout_seconds or workload.phase.ended:
+def _seconds_until_timeout(workload: Workload, now: int) -> int:
+    if not workload.timeout_seconds or workload.phase.is_finished:
         return 0
     if workload.started_at is None:
         return -1
-    return max(0, workload.timeout_seconds - ran_ms(workload, now) // 1000)
+    return max(0, workload.timeout_seconds - total_running_ms(workload, now) // 1000)
 
 
-def _service(body: CreateWorkload) -> Service | None:
+def _to_service(body: CreateWorkload) -> Service | None:
     asked = body.service
     if asked is None:
         return None
@@ -211,7 +223,11 @@ def _service(body: CreateWorkload) -> Service | None:
     )
 
 
-def _positive(amount: int, field: str) -> int:
+def _to_readiness(body: ReadinessBody | None) -> ReadinessSpec | None:
+    return ReadinessSpec(body.path, body.timeout) if body else None
+
+
+def _require_positive(amount: int, field: str) -> int:
     if amount <= 0:
         raise bad_request(field, "it must be more than 0.")
     return amount

@@ -1,24 +1,37 @@
-"""The operations inside a workload: logs, containers, service."""
+"""Logs and containers of pods, and the service of a workload."""
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
-from stoker.api.endpoint import Call, endpoint
-from stoker.api.families import SAFE, encode
-from stoker.api.params import Params
-from stoker.api.safe.shapes import ServicePort, ServiceView
-from stoker.api.safe.workloads import WorkloadPath
-from stoker.api.streams import EVENT_STREAM, KEEP_ALIVE, Stream
-from stoker.domain.clock import rfc3339
+from stoker.api.compat.management.workloads import ManagementWorkloadPath
+from stoker.api.http.endpoint import Call, endpoint
+from stoker.api.http.errors import ManagementError
+from stoker.api.http.families import MANAGEMENT, encode_json
+from stoker.api.http.params import Params
+from stoker.api.http.sse import (
+    END_EVENT,
+    SSE_KEEP_ALIVE,
+    SSE_MEDIA_TYPE,
+    EventSchema,
+    encode_error,
+    encode_line,
+)
+from stoker.api.http.streaming import Stream
+from stoker.domain.access.permission_rules import Action
+from stoker.domain.clock import format_rfc3339
 from stoker.domain.errors import StokerError, bad_request
-from stoker.domain.permissions import Action
-from stoker.services.log_reader import Line, LogQuery
+from stoker.services.workloads.log_reader import LogQuery, TimestampedLine
+from stoker.wire.management import ContainerView, PodContainersView, PodLogs, ServicePort, ServiceView
 
-RECHECK_SECONDS = 5.0
-QUIET_SECONDS = 10.0
+KEEP_ALIVE_SECONDS = 10.0
+LOG_EVENTS = (
+    EventSchema("", "One line of the log.", str),
+    EventSchema("end", "The pod has ended and its log is complete; the data are empty.", str),
+    EventSchema("error", "The stream cannot continue.", ManagementError),
+)
 
 
 class PodPath(Params, frozen=True, kw_only=True, rename="camel"):
@@ -27,117 +40,100 @@ class PodPath(Params, frozen=True, kw_only=True, rename="camel"):
 
 
 class LogParams(PodPath, frozen=True, kw_only=True, rename="camel"):
-    tail_lines: Annotated[int, Meta(ge=1, le=100_000, description="The last lines.")] = 1000
-    container: Annotated[str, Meta(max_length=100)] = ""
-    since_seconds: Annotated[int, Meta(ge=1, le=315_360_000, description="Of the last so many seconds.")] | None = None
-    follow: Annotated[bool, Meta(description="Go on with what comes, as server-sent events.")] = False
-    grep: Annotated[str, Meta(max_length=1000, description="Only lines that hold this, in any case.")] = ""
-    timestamps: Annotated[bool, Meta(description="Each line begins with its time.")] = False
+    tail_lines: Annotated[int, Meta(ge=1, le=100_000, description="The number of lines from the end.")] = 1000
+    container: Annotated[str, Meta(max_length=100, description="Container name.")] = ""
+    since_seconds: Annotated[int, Meta(ge=1, le=315_360_000, description="Only lines of the last seconds.")] | None = (
+        None
+    )
+    follow: Annotated[bool, Meta(description="Continue with new lines, as server-sent events.")] = False
+    grep: Annotated[str, Meta(max_length=1000, description="Only lines that contain this text, ignoring case.")] = ""
+    timestamps: Annotated[bool, Meta(description="Prefix each line with its time in RFC 3339.")] = False
     attempt: (
-        Annotated[int, Meta(ge=1, le=1_000_000, description="Of this dispatch; the newest when left out.")] | None
+        Annotated[int, Meta(ge=1, le=1_000_000, description="The dispatch, counted from 1; the last one if left out.")]
+        | None
     ) = None
-
-
-class LogAnswer(Struct, frozen=True, rename="camel"):
-    workload_id: str
-    pod_id: str
-    namespace: str
-    logs: list[str]
-
-
-class ContainerView(Struct, frozen=True):
-    name: str
-
-
-class ContainersAnswer(Struct, frozen=True):
-    containers: list[ContainerView]
-    shells: list[str]
 
 
 @endpoint(
     "GET",
     "/api/custom/workloads/{name}/pods/{podId}/logs",
-    family=SAFE,
+    family=MANAGEMENT,
     action=Action.WORKLOAD_READ,
     params=LogParams,
-    result=LogAnswer,
-    also=(EVENT_STREAM,),
+    result=PodLogs,
+    alt_media_types=(SSE_MEDIA_TYPE,),
+    events=LOG_EVENTS,
+    response_headers=("Cache-Control",),
 )
 async def read_logs(call: Call[LogParams]) -> Stream:
-    """What a pod printed; kept after it has ended. With `follow` each line is one event."""
-    asked = call.params
-    if asked.container:
-        there = await call.services.inside.container_names(call.actor, asked.name, asked.pod_id)
-        if asked.container not in there:
-            raise bad_request("container", f'there is no "{asked.container}". Use {", ".join(there)}.')
-    since = 0 if asked.since_seconds is None else call.services.clock.now() - asked.since_seconds * 1000
-    query = LogQuery(tail=asked.tail_lines, since=since, text=asked.grep, attempt=asked.attempt)
-    if asked.follow:
-        found = await call.services.logs.follow(call.actor, asked.name, asked.pod_id, query)
-        return Stream(_events(found.lines, asked.timestamps, lambda: _recheck(call)))
-    found = await call.services.logs.read(call.actor, asked.name, asked.pod_id, query)
-    answer = LogAnswer(found.workload.slug, found.pod.name, found.workload.namespace, [])
-    return Stream(_answer(answer, found.lines, asked.timestamps), "application/json")
+    """The log of a pod, which is kept after the pod has ended. With `follow`, each line is a server-sent event."""
+    params = call.params
+    if params.container:
+        names = await call.services.pod_access.list_container_names(call.actor, params.name, params.pod_id)
+        if params.container not in names:
+            raise bad_request("container", f'there is no "{params.container}". Use {", ".join(names)}.')
+    since = 0 if params.since_seconds is None else call.services.clock.now() - params.since_seconds * 1000
+    query = LogQuery(tail=params.tail_lines, since=since, text=params.grep, attempt=params.attempt)
+    if params.follow:
+        found = await call.services.logs.follow(call.actor, params.name, params.pod_id, query, call.reauthenticate)
+        return Stream(_event_stream(found.lines, params.timestamps, call.origin.trace_id))
+    found = await call.services.logs.read(call.actor, params.name, params.pod_id, query)
+    answer = PodLogs(found.workload.slug, found.pod.name, found.workload.namespace, ())
+    return Stream(_json_answer(answer, found.lines, params.timestamps), "application/json")
 
 
 @endpoint(
     "GET",
     "/api/custom/workloads/{name}/pods/{podId}/containers",
-    family=SAFE,
+    family=MANAGEMENT,
     action=Action.WORKLOAD_READ,
     params=PodPath,
 )
-async def read_containers(call: Call[PodPath]) -> ContainersAnswer:
+async def read_containers(call: Call[PodPath]) -> PodContainersView:
     """The containers of a pod, and the shells that exist in it."""
-    found = await call.services.inside.containers(call.actor, call.params.name, call.params.pod_id)
-    return ContainersAnswer([ContainerView(name) for name in found.names], found.shells)
+    found = await call.services.pod_access.list_containers(call.actor, call.params.name, call.params.pod_id)
+    return PodContainersView(tuple(ContainerView(name) for name in found.names), tuple(found.shells))
 
 
-@endpoint("GET", "/api/custom/workloads/{name}/service", family=SAFE, action=Action.WORKLOAD_READ, params=WorkloadPath)
-async def read_service(call: Call[WorkloadPath]) -> ServiceView:
-    """Where the workload's service answers."""
-    found = await call.services.inside.service(call.actor, call.params.name)
+@endpoint(
+    "GET",
+    "/api/custom/workloads/{name}/service",
+    family=MANAGEMENT,
+    action=Action.WORKLOAD_READ,
+    params=ManagementWorkloadPath,
+)
+async def read_service(call: Call[ManagementWorkloadPath]) -> ServiceView:
+    """The address of the workload's service."""
+    found = await call.services.pod_access.get_service_address(call.actor, call.params.name)
     port = ServicePort("http", found.port or found.service.port, found.service.target_port, found.service.protocol)
-    return ServiceView(found.workload.slug, found.host, [port])
+    return ServiceView(found.workload.slug, found.host, (port,))
 
 
-async def _recheck(call: Call[LogParams]) -> None:
-    """The reader of a stream may still read it."""
-    await call.services.workloads.read(await call.renewed(), call.params.name)
-
-
-async def _answer(answer: LogAnswer, batches: AsyncIterator[list[Line]], timestamps: bool) -> AsyncIterator[bytes]:
-    """The answer with its lines, which are its last field."""
-    piece = encode(answer).removesuffix(b"]}")
-    async for lines in batches:
-        yield piece + encode([_line(at, text, timestamps) for at, text in lines])[1:-1]
-        piece = b","
-    yield (b"" if piece == b"," else piece) + b"]}"
-
-
-async def _events(
-    batches: AsyncIterator[list[Line]], timestamps: bool, recheck: Callable[[], Awaitable[None]]
+async def _json_answer(
+    answer: PodLogs, batches: AsyncIterator[list[TimestampedLine]], timestamps: bool
 ) -> AsyncIterator[bytes]:
-    checked = told = time.monotonic()
+    """The answer with its lines, which are its last field."""
+    head = encode_json(answer).removesuffix(b"]}")
+    async for lines in batches:
+        yield head + encode_json([_format_line(at, text, timestamps) for at, text in lines])[1:-1]
+        head = b","
+    yield (b"" if head == b"," else head) + b"]}"
+
+
+async def _event_stream(
+    batches: AsyncIterator[list[TimestampedLine]], timestamps: bool, trace_id: str
+) -> AsyncIterator[bytes]:
+    last_sent = time.monotonic()
     try:
         async for lines in batches:
-            if time.monotonic() - checked > RECHECK_SECONDS:
-                await recheck()
-                checked = time.monotonic()
-            if lines or time.monotonic() - told > QUIET_SECONDS:
-                told = time.monotonic()
-                yield b"".join(_event(_line(at, text, timestamps)) for at, text in lines) or KEEP_ALIVE
+            if lines or time.monotonic() - last_sent > KEEP_ALIVE_SECONDS:
+                last_sent = time.monotonic()
+                yield b"".join(encode_line(_format_line(at, text, timestamps)) for at, text in lines) or SSE_KEEP_ALIVE
     except StokerError as error:
-        yield b"event: error\ndata: %b\n\n" % encode(SAFE.failure(error, 500, ""))
+        yield encode_error(MANAGEMENT, error, trace_id)
         return
-    yield b"event: end\ndata: \n\n"
+    yield END_EVENT
 
 
-def _event(line: str) -> bytes:
-    """One event. A carriage return would end a line of it, so what comes after one is a line of its own."""
-    parts = line.rstrip("\r").split("\r")
-    return b"".join(b"data: %b\n" % part.encode("utf-8", "replace") for part in parts) + b"\n"
-
-
-def _line(at: int, text: str, timestamps: bool) -> str:
-    return f"{rfc3339(at)} {text}" if timestamps else text
+def _format_line(at: int, text: str, timestamps: bool) -> str:
+    return f"{format_rfc3339(at)} {text}" if timestamps else text

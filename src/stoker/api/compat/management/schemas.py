@@ -1,11 +1,11 @@
-"""What `safe` takes and gives, field by field as its document says."""
+"""Request and response bodies of the management family, as its document defines them."""
 
 from typing import Annotated, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType, field
+from msgspec import UNSET, Meta, UnsetType
 
-from stoker.api.bodies import Body
-from stoker.domain.workload import MOST_LABELS, Kind, PortProtocol
+from stoker.domain.workload.spec import MAX_LABELS, Kind, PortProtocol
+from stoker.wire.base import RequestBody
 
 DISPLAY_NAME = r"^[a-z]([-a-z0-9]{0,55}[a-z0-9])?$"
 
@@ -22,6 +22,9 @@ Cpu = Annotated[str, Meta(min_length=1, max_length=64, examples=["500m"])]
 Gpu = Annotated[str, Meta(min_length=1, max_length=64, examples=["8"])]
 Memory = Annotated[str, Meta(min_length=1, max_length=64, examples=["16Gi"])]
 Priority = Annotated[int, Meta(ge=0, le=2, description="0 normal, 1 high, 2 highest.")]
+GracePeriod = Annotated[
+    int, Meta(ge=0, le=86_400, description="Seconds between SIGTERM and SIGKILL, 30 when left out; 0 kills at once.")
+]
 Timeout = Annotated[int, Meta(ge=0, le=315_360_000, description="Seconds; 0 is no timeout.")]
 MaxRetry = Annotated[int, Meta(ge=0, le=50)]
 Replica = Annotated[int, Meta(ge=1, le=100_000)]
@@ -43,23 +46,23 @@ NodeNames = Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=253)], 
 Ids = Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=100)], ...], Meta(min_length=1, max_length=1000)]
 LabelMap = Annotated[
     dict[Annotated[str, Meta(min_length=1, max_length=317)], Annotated[str, Meta(max_length=1024)]],
-    Meta(max_length=MOST_LABELS),
+    Meta(max_length=MAX_LABELS),
 ]
 
 
-class GroupVersionKind(Body, frozen=True, kw_only=True):
+class GroupVersionKind(RequestBody, frozen=True, kw_only=True):
     kind: Kind
     version: Literal["v1"]
 
 
-class ResourceBody(Body, frozen=True, kw_only=True):
+class ResourceBody(RequestBody, frozen=True, kw_only=True):
     cpu: Cpu
     memory: Memory
     replica: Replica
     gpu: Gpu = "0"
 
 
-class ServiceBody(Body, frozen=True, kw_only=True):
+class ServiceBody(RequestBody, frozen=True, kw_only=True):
     port: Port
     protocol: PortProtocol = PortProtocol.TCP
     target_port: Port | None = None
@@ -67,7 +70,29 @@ class ServiceBody(Body, frozen=True, kw_only=True):
     service_type: Literal["ClusterIP", "NodePort"] = "ClusterIP"
 
 
-class CreateWorkload(Body, frozen=True, kw_only=True):
+class ReadinessBody(RequestBody, frozen=True, kw_only=True):
+    """When a replica of a Deployment or StatefulSet is ready; by default when its port accepts connections."""
+
+    path: Annotated[
+        str,
+        Meta(
+            pattern=r"^(/[!-~]*)?$",
+            max_length=1024,
+            description='a path that begins with "/": ready when an HTTP GET of it answers 2xx or 3xx',
+            examples=["/health"],
+        ),
+    ] = ""
+    timeout: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=31_622_400,
+            description="Seconds a replica may take to become ready; 0 is the setting rollout_deadline_seconds.",
+        ),
+    ] = 0
+
+
+class CreateWorkload(RequestBody, frozen=True, kw_only=True):
     display_name: DisplayName
     group_version_kind: GroupVersionKind
     image: Image
@@ -81,6 +106,7 @@ class CreateWorkload(Body, frozen=True, kw_only=True):
     env: dict[EnvName, EnvValue] = {}
     specified_nodes: NodeNames = ()
     service: ServiceBody | None = None
+    readiness: ReadinessBody | None = None
     customer_labels: LabelMap = {}
     annotations: LabelMap = {}
     ttl_seconds_after_finished: Annotated[int, Meta(ge=0, le=315_360_000)] = 60
@@ -91,7 +117,7 @@ class CreateWorkload(Body, frozen=True, kw_only=True):
     start_after: Annotated[str, Meta(max_length=40, description="RFC 3339.")] | None = None
 
 
-class PatchWorkload(Body, frozen=True, kw_only=True):
+class PatchWorkload(RequestBody, frozen=True, kw_only=True):
     priority: Priority | UnsetType = UNSET
     preemptible: bool | UnsetType = UNSET
     replica: Replica | UnsetType = UNSET
@@ -105,141 +131,12 @@ class PatchWorkload(Body, frozen=True, kw_only=True):
     max_retry: MaxRetry | UnsetType = UNSET
     env: dict[EnvName, EnvValue | None] | UnsetType = UNSET
     specified_nodes: NodeNames | UnsetType = UNSET
+    readiness: ReadinessBody | UnsetType | None = UNSET
 
 
-class BatchBody(Body, frozen=True, kw_only=True):
+class BatchBody(RequestBody, frozen=True, kw_only=True):
     workload_ids: Ids
 
 
-class Created(Struct, frozen=True, rename="camel"):
-    workload_id: str
-
-
-class DryRun(Struct, frozen=True, rename="camel"):
-    """What a create would do; nothing was written."""
-
-    dry_run: bool
-    accepted: bool
-    message: str
-    scheduler_order: int
-
-
-class ResourceView(Struct, frozen=True):
-    cpu: str
-    gpu: str
-    memory: str
-    replica: int
-
-
-class KindView(Struct, frozen=True):
-    kind: str
-    version: str
-
-
-class ListItem(Struct, frozen=True, rename="camel", kw_only=True):
-    workload_id: str
-    display_name: str
-    description: str
-    workspace_id: str
-    cluster_id: str
-    user_id: str
-    user_name: str
-    phase: str
-    priority: int
-    resource: ResourceView
-    group_version_kind: KindView
-    creation_time: str
-    start_time: str
-    end_time: str
-    runtime: str
-    scheduler_order: int
-    dispatch_count: int
-    is_tolerate_all: bool
-    timeout: int
-    seconds_until_timeout: int
-    message: str
-
-
-class ListAnswer(Struct, frozen=True, rename="camel"):
-    total_count: int
-    items: list[ListItem]
-
-
-class ConditionView(Struct, frozen=True, rename="camel"):
-    type: str
-    status: str
-    last_transition_time: str
-    reason: str
-    message: str
-
-
-class PodView(Struct, frozen=True, rename="camel"):
-    pod_id: str
-    phase: str
-    node_name: str
-
-
-class ServicePort(Struct, frozen=True, rename="camel"):
-    name: str
-    port: int
-    target_port: int
-    protocol: str
-
-
-class ServiceView(Struct, frozen=True, rename="camel"):
-    service_name: str
-    cluster_ip: str = field(default="", name="clusterIP")
-    ports: list[ServicePort] = []
-
-
-class Detail(Struct, frozen=True, rename="camel", kw_only=True):
-    workload_id: str
-    display_name: str
-    description: str
-    workspace_id: str
-    cluster_id: str
-    user_id: str
-    user_name: str
-    phase: str
-    priority: int
-    image: str
-    entry_point: str
-    resource: ResourceView
-    is_supervised: bool
-    max_retry: int
-    timeout: int
-    ttl_seconds_after_finished: int
-    group_version_kind: KindView
-    creation_time: str
-    start_time: str
-    end_time: str
-    runtime: str
-    seconds_until_timeout: int
-    scheduler_order: int
-    dispatch_count: int
-    is_tolerate_all: bool
-    preemptible: bool
-    guaranteed_until: str
-    message: str
-    env: dict[str, str]
-    conditions: list[ConditionView]
-    pods: list[PodView]
-    nodes: list[list[str]]
-    ranks: list[list[str]]
-    customer_labels: dict[str, str]
-    annotations: dict[str, str]
-    specified_nodes: tuple[str, ...]
-    dependencies: tuple[str, ...]
-
-
-class BatchFailure(Struct, frozen=True, rename="camel"):
-    workload_id: str
-    error_code: str
-    error_message: str
-
-
-class BatchAnswer(Struct, frozen=True):
-    """What worked and what did not, when not everything did."""
-
-    succeeded: list[str]
-    failed: list[BatchFailure]
+class StopBody(BatchBody, frozen=True, kw_only=True):
+    grace_period_seconds: GracePeriod | None = None

@@ -1,4 +1,4 @@
-"""The operations on workloads: create, list, get, change, delete, stop, clone, and the batches."""
+"""Workloads: create, list, read, change, delete, stop and clone, also in batches."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,149 +7,160 @@ from typing import Annotated, Literal
 from msgspec import Meta, structs
 from starlette.responses import Response
 
-from stoker.api.endpoint import Call, endpoint
-from stoker.api.families import SAFE, STATUS, encode
-from stoker.api.params import NoParams, Params
-from stoker.api.safe.shapes import (
-    BatchAnswer,
-    BatchBody,
-    BatchFailure,
-    Created,
-    CreateWorkload,
-    Detail,
-    DryRun,
-    ListAnswer,
-    PatchWorkload,
-)
-from stoker.api.safe.translate import detail, edit_of, list_item, new_workload
-from stoker.api.safe.words import PHASES, phases_of
-from stoker.api.times import optional_instant
+from stoker.api.compat.management.enums import PHASE_NAMES, phases_shown_as
+from stoker.api.compat.management.mapping import to_detail_view, to_edit, to_new_workload, to_summary_view
+from stoker.api.compat.management.schemas import BatchBody, CreateWorkload, PatchWorkload, StopBody
+from stoker.api.http.endpoint import Call, endpoint
+from stoker.api.http.errors import HTTP_STATUS
+from stoker.api.http.families import MANAGEMENT, encode_json
+from stoker.api.http.params import NoParams, Params, parse_optional_instant
+from stoker.domain.access.permission_rules import Action
 from stoker.domain.errors import ErrorCode, StokerError
-from stoker.domain.listing import Window, WorkloadQuery, WorkloadSort
-from stoker.domain.permissions import Action
-from stoker.domain.workload import Kind
+from stoker.domain.queries.filters import FilterOperator
+from stoker.domain.queries.pages import PageRequest
+from stoker.domain.queries.workload_query import (
+    WorkloadField,
+    WorkloadFilter,
+    WorkloadQuery,
+    WorkloadScope,
+    WorkloadSort,
+)
+from stoker.domain.workload.spec import Kind
+from stoker.wire.management import (
+    BatchAnswer,
+    BatchFailure,
+    CreatedWorkload,
+    DryRunOutcome,
+    WorkloadDetailView,
+    WorkloadSummaryView,
+)
+from stoker.wire.pages import CountedPage
 
-Fuzzy = Annotated[str, Meta(max_length=200, description="Part of it, in any case.")]
-Moment = Annotated[str, Meta(max_length=40, description="RFC 3339, inclusive.", examples=["2025-01-15T10:30:00.000Z"])]
-PhaseWord = Literal["Pending", "Running", "Succeeded", "Failed", "Stopped", "Updating"]
-SORTS = {
-    "create_time": WorkloadSort.SUBMITTED,
-    "start_time": WorkloadSort.STARTED,
-    "end_time": WorkloadSort.ENDED,
-    "priority": WorkloadSort.PRIORITY,
-    "display_name": WorkloadSort.NAME,
-    "phase": WorkloadSort.PHASE,
-    "runtime": WorkloadSort.RUNTIME,
-    "gpu": WorkloadSort.GPU,
+SubstringFilter = Annotated[str, Meta(max_length=200, description="Part of it, in any case.")]
+InstantText = Annotated[
+    str, Meta(max_length=40, description="RFC 3339, inclusive.", examples=["2025-01-15T10:30:00.000Z"])
+]
+PhaseName = Literal["Pending", "Running", "Succeeded", "Failed", "Stopped", "Updating"]
+SORT_FIELD_BY_NAME = {
+    "create_time": WorkloadField.CREATED_AT,
+    "start_time": WorkloadField.STARTED_AT,
+    "end_time": WorkloadField.ENDED_AT,
+    "priority": WorkloadField.PRIORITY,
+    "display_name": WorkloadField.NAME,
+    "phase": WorkloadField.PHASE,
+    "runtime": WorkloadField.RUNNING_SECONDS,
+    "gpu": WorkloadField.GPUS,
 }
-SortWord = Literal["create_time", "start_time", "end_time", "priority", "display_name", "phase", "runtime", "gpu"]
+SortName = Literal["create_time", "start_time", "end_time", "priority", "display_name", "phase", "runtime", "gpu"]
 
 
-class CreateParams(Params, frozen=True, kw_only=True, rename="camel"):
+class WorkloadCreateParams(Params, frozen=True, kw_only=True, rename="camel"):
     dry_run: Annotated[bool, Meta(description="Check everything and write nothing.")] = False
 
 
-class ListParams(Params, frozen=True, kw_only=True, rename="camel"):
+class WorkloadListParams(Params, frozen=True, kw_only=True, rename="camel"):
     workspace_id: str = ""
     cluster_id: str = ""
     user_id: str = ""
-    user_name: Fuzzy = ""
-    phase: Annotated[tuple[PhaseWord, ...], Meta(description="One or several, with commas between them.")] = ()
+    user_name: SubstringFilter = ""
+    phase: Annotated[tuple[PhaseName, ...], Meta(description="One or several, with commas between them.")] = ()
     kind: Annotated[tuple[Kind, ...], Meta(description="One or several, with commas between them.")] = ()
-    description: Fuzzy = ""
-    workload_id: Fuzzy = ""
-    since: Moment | None = None
-    until: Moment | None = None
+    description: SubstringFilter = ""
+    workload_id: SubstringFilter = ""
+    since: InstantText | None = None
+    until: InstantText | None = None
     offset: Annotated[int, Meta(ge=0, le=10_000_000)] = 0
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
-    sort_by: SortWord = "create_time"
+    sort_by: SortName = "create_time"
     order: Literal["desc", "asc"] = "desc"
 
 
-class WorkloadPath(Params, frozen=True, kw_only=True):
+class ManagementWorkloadPath(Params, frozen=True, kw_only=True):
     name: Annotated[str, Meta(min_length=1, max_length=100, description="Workload ID.")]
 
 
 @endpoint(
     "POST",
     "/api/custom/workloads",
-    family=SAFE,
+    family=MANAGEMENT,
     action=Action.WORKLOAD_CREATE,
-    params=CreateParams,
+    params=WorkloadCreateParams,
     body=CreateWorkload,
-    result=Created | DryRun,
-    errors=(ErrorCode.NEVER_FITS, ErrorCode.NOT_FOUND),
-    creates=True,
+    result=CreatedWorkload | DryRunOutcome,
+    errors=(ErrorCode.UNSCHEDULABLE, ErrorCode.NOT_FOUND),
+    idempotent=True,
 )
-async def create_workload(call: Call[CreateParams]) -> Created | DryRun:
-    """Submit a workload. It is queued, and starts as soon as there is room for all of it."""
-    new = new_workload(call.body, call.request.headers.get("user-agent", ""))
+async def create_workload(call: Call[WorkloadCreateParams]) -> CreatedWorkload | DryRunOutcome:
+    """Submit a workload. It is queued and starts as soon as all of its pods fit."""
+    new = to_new_workload(call.body, call.request.headers.get("user-agent", ""))
     if call.params.dry_run:
-        verdict = await call.services.workloads.rehearse(call.actor, new)
-        return DryRun(True, verdict.accepted, verdict.message, verdict.place)
-    return Created((await call.services.workloads.create(call.actor, new, call.once)).slug)
+        verdict = await call.services.workload_queries.dry_run(call.actor, new)
+        return DryRunOutcome(True, verdict.accepted, verdict.message, verdict.queue_position)
+    return CreatedWorkload((await call.services.workloads.create(call.actor, new, call.idempotency_key)).slug)
 
 
 @endpoint(
     "GET",
     "/api/custom/workloads",
-    family=SAFE,
+    family=MANAGEMENT,
     action=Action.WORKLOAD_LIST,
-    params=ListParams,
+    params=WorkloadListParams,
     errors=(ErrorCode.NOT_FOUND,),
 )
-async def list_workloads(call: Call[ListParams]) -> ListAnswer:
+async def list_workloads(call: Call[WorkloadListParams]) -> CountedPage[WorkloadSummaryView]:
     """The workloads of the caller's workspaces, newest first."""
     asked = call.params
+    # Phases are sorted by the names that this API shows for them.
+    phase_order = phases_shown_as(asked.phase or PHASE_NAMES.values()) if asked.sort_by == "phase" else ()
     query = WorkloadQuery(
-        workspace=asked.workspace_id,
-        cluster=asked.cluster_id,
-        user_id=asked.user_id,
-        user_text=asked.user_name,
-        phases=phases_of(asked.phase or (PHASES.values() if asked.sort_by == "phase" else ())),
-        kinds=asked.kind,
-        description_text=asked.description,
-        slug_text=asked.workload_id,
-        since=optional_instant(asked.since, "since"),
-        until=optional_instant(asked.until, "until"),
-        sort=SORTS[asked.sort_by],
-        descending=asked.order == "desc",
+        filters=_filters(asked),
+        sort=WorkloadSort(SORT_FIELD_BY_NAME[asked.sort_by], asked.order == "desc", phase_order),
+        scope=WorkloadScope(cluster=asked.cluster_id),
     )
-    found = await call.services.workloads.browse(call.actor, query, Window(asked.offset, asked.limit))
+    found = await call.services.workload_queries.list_workloads(
+        call.actor, query, PageRequest(asked.offset, asked.limit)
+    )
     now = call.services.clock.now()
-    return ListAnswer(found.total, [list_item(row, now) for row in found.items])
+    return CountedPage(found.total, tuple(to_summary_view(row, now) for row in found.items))
 
 
-@endpoint("GET", "/api/custom/workloads/{name}", family=SAFE, action=Action.WORKLOAD_READ, params=WorkloadPath)
-async def read_workload(call: Call[WorkloadPath]) -> Detail:
+@endpoint(
+    "GET", "/api/custom/workloads/{name}", family=MANAGEMENT, action=Action.WORKLOAD_READ, params=ManagementWorkloadPath
+)
+async def read_workload(call: Call[ManagementWorkloadPath]) -> WorkloadDetailView:
     """One workload with its conditions and pods."""
-    return detail(await call.services.workloads.read(call.actor, call.params.name), call.services.clock.now())
+    return to_detail_view(
+        await call.services.workload_queries.read(call.actor, call.params.name), call.services.clock.now()
+    )
 
 
 @endpoint(
     "PATCH",
     "/api/custom/workloads/{name}",
-    family=SAFE,
+    family=MANAGEMENT,
     action=Action.WORKLOAD_UPDATE,
-    params=WorkloadPath,
+    params=ManagementWorkloadPath,
     body=PatchWorkload,
     status=204,
-    errors=(ErrorCode.STATE_FORBIDS, ErrorCode.NEVER_FITS),
+    errors=(ErrorCode.CONFLICT, ErrorCode.UNSCHEDULABLE),
 )
-async def patch_workload(call: Call[WorkloadPath]) -> None:
-    """Change what is given. What runs is replaced when its image, script, environment or size changes."""
-    await call.services.workloads.edit(call.actor, call.params.name, edit_of(call.body))
+async def patch_workload(call: Call[ManagementWorkloadPath]) -> None:
+    """Change the given fields. Running pods are replaced if image, script, environment or size change."""
+    await call.services.workload_updates.update(
+        call.actor, call.params.name, to_edit(call.body, call.request.headers.get("user-agent", ""))
+    )
 
 
 @endpoint(
     "DELETE",
     "/api/custom/workloads/{name}",
-    family=SAFE,
+    family=MANAGEMENT,
     action=Action.WORKLOAD_DELETE,
-    params=WorkloadPath,
+    params=ManagementWorkloadPath,
     status=204,
+    errors=(ErrorCode.CONFLICT,),
 )
-async def delete_workload(call: Call[WorkloadPath]) -> None:
+async def delete_workload(call: Call[ManagementWorkloadPath]) -> None:
     """Stop a workload and hide it."""
     await call.services.workloads.delete(call.actor, call.params.name)
 
@@ -157,93 +168,129 @@ async def delete_workload(call: Call[WorkloadPath]) -> None:
 @endpoint(
     "POST",
     "/api/custom/workloads/{name}/stop",
-    family=SAFE,
+    family=MANAGEMENT,
     action=Action.WORKLOAD_STOP,
-    params=WorkloadPath,
+    params=ManagementWorkloadPath,
     status=204,
+    errors=(ErrorCode.CONFLICT,),
 )
-async def stop_workload(call: Call[WorkloadPath]) -> None:
-    """Stop a workload. One that has ended stays as it is."""
+async def stop_workload(call: Call[ManagementWorkloadPath]) -> None:
+    """Stop a workload. A workload that has ended is not changed."""
     await call.services.workloads.stop(call.actor, call.params.name)
 
 
 @endpoint(
     "POST",
     "/api/custom/workloads/delete",
-    family=SAFE,
+    family=MANAGEMENT,
     action=Action.WORKLOAD_DELETE,
     body=BatchBody,
     status=204,
-    errors=(ErrorCode.NOT_FOUND,),
-    partly=BatchAnswer,
+    errors=(ErrorCode.NOT_FOUND, ErrorCode.CONFLICT),
+    multi_status=BatchAnswer,
 )
 async def delete_workloads(call: Call[NoParams]) -> Response:
-    """Delete many. 207 says which could not be deleted."""
-    return await _each(call, lambda ref: call.services.workloads.delete(call.actor, ref))
+    """Delete several workloads. A 207 lists those that could not be deleted."""
+    return await _run_batch(call, lambda ref: call.services.workloads.delete(call.actor, ref))
 
 
 @endpoint(
     "POST",
     "/api/custom/workloads/stop",
-    family=SAFE,
+    family=MANAGEMENT,
     action=Action.WORKLOAD_STOP,
-    body=BatchBody,
+    body=StopBody,
     status=204,
-    errors=(ErrorCode.NOT_FOUND,),
-    partly=BatchAnswer,
+    errors=(ErrorCode.NOT_FOUND, ErrorCode.CONFLICT),
+    multi_status=BatchAnswer,
+    response_headers=("X-Unchanged-Workload-Ids",),
 )
 async def stop_workloads(call: Call[NoParams]) -> Response:
-    """Stop many. 207 says which could not be stopped."""
-    return await _each(call, lambda ref: call.services.workloads.stop(call.actor, ref))
+    """Stop several workloads. A 207 lists those that could not be stopped.
+
+    `X-Unchanged-Workload-Ids` lists those that had ended or were terminating already.
+    """
+    body: StopBody = call.body
+    unchanged: set[str] = set()
+
+    async def stop(ref: str) -> None:
+        if not await call.services.workloads.stop(call.actor, ref, body.grace_period_seconds):
+            unchanged.add(ref)
+
+    response = await _run_batch(call, stop)
+    response.headers["X-Unchanged-Workload-Ids"] = ",".join(
+        ref for ref in dict.fromkeys(body.workload_ids) if ref in unchanged
+    )
+    return response
 
 
 @endpoint(
     "POST",
     "/api/custom/workloads/clone",
-    family=SAFE,
+    family=MANAGEMENT,
     action=Action.WORKLOAD_CREATE,
     body=BatchBody,
     status=204,
-    errors=(ErrorCode.NOT_FOUND, ErrorCode.NEVER_FITS),
-    partly=BatchAnswer,
-    creates=True,
+    errors=(ErrorCode.NOT_FOUND, ErrorCode.UNSCHEDULABLE, ErrorCode.CONFLICT),
+    multi_status=BatchAnswer,
+    idempotent=True,
+    response_headers=("X-Workload-Ids",),
 )
 async def clone_workloads(call: Call[NoParams]) -> Response:
-    """Submit copies that belong to the caller; `X-Workload-Ids` has their ids in the order of the sources."""
-    once = call.once
-    await call.services.workloads.reserve(call.actor, once)
+    """Submit copies that the caller owns; `X-Workload-Ids` has their ids in the order of the sources."""
+    once = call.idempotency_key
+    await call.services.workloads.reserve_idempotency_key(call.actor, once)
     made: dict[str, str] = {}
 
     async def clone(ref: str) -> None:
         each = None if once is None else structs.replace(once, key=f"{once.key}\n{ref}")
         made[ref] = (await call.services.workloads.clone(call.actor, ref, each)).slug
 
-    response = await _each(call, clone)
+    response = await _run_batch(call, clone)
     body: BatchBody = call.body
     response.headers["X-Workload-Ids"] = ",".join(made[ref] for ref in dict.fromkeys(body.workload_ids) if ref in made)
     return response
 
 
-async def _each(call: Call[NoParams], act: Callable[[str], Awaitable[None]]) -> Response:
-    """Do it to each once: 204 when all worked, 207 when some did, the first failure's status when none did."""
+async def _run_batch(call: Call[NoParams], act: Callable[[str], Awaitable[None]]) -> Response:
+    """Apply an action to each workload: 204 if all succeeded, 207 if some did, else the status of the first failure."""
     body: BatchBody = call.body
     refs = list(dict.fromkeys(body.workload_ids))
-    outcomes = await asyncio.gather(*(_outcome(act, ref) for ref in refs))
+    outcomes = await asyncio.gather(*(_try_action(act, ref) for ref in refs))
     errors = {ref: error for ref, error in zip(refs, outcomes, strict=True) if error is not None}
     if not errors:
         return Response(status_code=204)
     failed = []
     for ref, error in errors.items():
-        shown = SAFE.failure(error, STATUS[error.code], call.origin.trace_id)
+        shown = MANAGEMENT.to_error(error, HTTP_STATUS[error.code], call.origin.trace_id)
         failed.append(BatchFailure(ref, shown.error_code, shown.error_message))
     succeeded = [ref for ref in refs if ref not in errors]
-    status = 207 if succeeded else STATUS[next(iter(errors.values())).code]
-    return Response(encode(BatchAnswer(succeeded, failed)), status, media_type="application/json")
+    status = 207 if succeeded else HTTP_STATUS[next(iter(errors.values())).code]
+    return Response(encode_json(BatchAnswer(tuple(succeeded), tuple(failed))), status, media_type="application/json")
 
 
-async def _outcome(act: Callable[[str], Awaitable[None]], ref: str) -> StokerError | None:
+async def _try_action(act: Callable[[str], Awaitable[None]], ref: str) -> StokerError | None:
     try:
         await act(ref)
     except StokerError as error:
         return error
     return None
+
+
+def _filters(asked: WorkloadListParams) -> tuple[WorkloadFilter, ...]:
+    given = (
+        (WorkloadField.PHASE, FilterOperator.IN, phases_shown_as(asked.phase)),
+        (WorkloadField.KIND, FilterOperator.IN, asked.kind),
+        (WorkloadField.USER_ID, FilterOperator.IN, (asked.user_id,) if asked.user_id else ()),
+        (WorkloadField.WORKSPACE, FilterOperator.EQUAL, asked.workspace_id),
+        (WorkloadField.USER_NAME, FilterOperator.CONTAINS, asked.user_name),
+        (WorkloadField.SLUG, FilterOperator.CONTAINS, asked.workload_id),
+        (WorkloadField.DESCRIPTION, FilterOperator.CONTAINS, asked.description),
+        (WorkloadField.CREATED_AT, FilterOperator.AT_LEAST, parse_optional_instant(asked.since, "since")),
+        (WorkloadField.CREATED_AT, FilterOperator.AT_MOST, parse_optional_instant(asked.until, "until")),
+    )
+    return tuple(
+        WorkloadFilter(field, operator, value)
+        for field, operator, value in given
+        if value is not None and value not in ("", ())
+    )

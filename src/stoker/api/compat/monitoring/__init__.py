@@ -1,1 +1,1 @@
-"""The `lens` family: monitoring of workloads and clusters, in the words of its two documents."""
+"""The monitoring family: workloads and clusters of the fleet, their GPU and training metrics."""

@@ -1,24 +1,31 @@
-"""The operations on clusters: overview, consumers, heatmap. Old readings are shown as long as there are no newer ones,
-and `X-Stoker-Stale` says how many seconds old they are."""
+"""Cluster overview, GPU consumers and heatmap. Stale samples are shown until there are newer ones; `X-Stoker-Stale` has
+their age in seconds."""
 
 from collections.abc import Sequence
 
 from msgspec import Struct
 
-from stoker.api.endpoint import Call, endpoint
-from stoker.api.families import LENS
-from stoker.api.lens.params import ClusterParams, HeatmapParams, PageParams
-from stoker.api.lens.words import axis_top, capacity, gigabits, source, terabytes, whole_gpus
-from stoker.api.staleness import mark_stale
+from stoker.api.compat.monitoring.enums import (
+    axis_maximum,
+    format_gigabits,
+    format_terabytes,
+    round_up_gpus,
+    source_name,
+    to_terabytes,
+)
+from stoker.api.compat.monitoring.params import HeatmapParams, MonitoringClusterParams, MonitoringPageParams
+from stoker.api.http.endpoint import Call, endpoint
+from stoker.api.http.families import MONITORING
+from stoker.api.staleness import STALE_HEADER, mark_stale
+from stoker.domain.access.permission_rules import Action
+from stoker.domain.cluster.live_view import TopGpu
+from stoker.domain.cluster.samples import GpuMetric
 from stoker.domain.errors import ErrorCode
-from stoker.domain.fleet import Fleet, hottest, together
-from stoker.domain.live import HotGpu
-from stoker.domain.permissions import Action
-from stoker.domain.readings import Metric
-from stoker.services.live import overviews
+from stoker.domain.queries.fleet import FleetTotals, sum_clusters, top_gpus
+from stoker.services.fleet.live import overviews
 
-RATE_DIGITS = 4
-VALUE_DIGITS = 2
+RATE_DECIMALS = 4
+VALUE_DECIMALS = 2
 
 
 class StorageStat(Struct, frozen=True, rename="camel"):
@@ -91,19 +98,20 @@ class GpuHeatmap(Struct, frozen=True):
 @endpoint(
     "GET",
     "/api/clusters/overview",
-    family=LENS,
+    family=MONITORING,
     action=Action.MONITOR,
-    params=ClusterParams,
+    params=MonitoringClusterParams,
     errors=(ErrorCode.NOT_FOUND,),
+    response_headers=(STALE_HEADER,),
 )
-async def read_overview(call: Call[ClusterParams]) -> GpuClusterOverview:
+async def read_overview(call: Call[MonitoringClusterParams]) -> GpuClusterOverview:
     """Nodes, allocation, utilization, storage and RDMA of all clusters, or of one.
 
-    Readings that are older than they should be are marked by the header `X-Stoker-Stale`, their age in seconds.
+    The header `X-Stoker-Stale` is set if samples are stale; it has their age in seconds.
     """
-    clusters = await call.services.live.clusters(call.params.cluster)
+    clusters = await call.services.visible_fleet.clusters(call.optional_actor, call.params.cluster)
     mark_stale(call, clusters)
-    fleet = together(overviews(clusters))
+    fleet = sum_clusters(overviews(clusters))
     return GpuClusterOverview(
         total_nodes=fleet.nodes,
         healthy_nodes=fleet.healthy_nodes,
@@ -111,11 +119,11 @@ async def read_overview(call: Call[ClusterParams]) -> GpuClusterOverview:
         fully_idle_nodes=fleet.idle_nodes,
         partially_idle_nodes=fleet.partial_nodes,
         busy_nodes=fleet.busy_nodes,
-        allocation_rate=round(fleet.allocation_rate, RATE_DIGITS),
-        utilization=round(fleet.utilization or 0.0, RATE_DIGITS),
-        storage_stat=_storage(fleet),
+        allocation_rate=round(fleet.healthy_allocation_rate, RATE_DECIMALS),
+        utilization=round(fleet.utilization or 0.0, RATE_DECIMALS),
+        storage_stat=_storage_stat(fleet),
         rdma_cluster_stat=RdmaClusterStat(
-            fleet.rdma_ports, fleet.rdma_active_ports, gigabits(fleet.rdma_bits_per_second)
+            fleet.rdma_ports, fleet.rdma_active_ports, format_gigabits(fleet.rdma_bits_per_second)
         ),
     )
 
@@ -123,20 +131,21 @@ async def read_overview(call: Call[ClusterParams]) -> GpuClusterOverview:
 @endpoint(
     "GET",
     "/api/clusters/consumers",
-    family=LENS,
+    family=MONITORING,
     action=Action.MONITOR,
-    params=PageParams,
+    params=MonitoringPageParams,
     errors=(ErrorCode.NOT_FOUND,),
+    response_headers=(STALE_HEADER,),
 )
-async def list_consumers(call: Call[PageParams]) -> ConsumerPage:
-    """Running workloads that hold GPUs, most GPUs first.
+async def list_consumers(call: Call[MonitoringPageParams]) -> ConsumerPage:
+    """Running workloads with allocated GPUs, sorted by GPUs in descending order.
 
-    Readings that are older than they should be are marked by the header `X-Stoker-Stale`, their age in seconds.
+    The header `X-Stoker-Stale` is set if samples are stale; it has their age in seconds.
     """
     asked = call.params
-    mark_stale(call, await call.services.live.clusters(asked.cluster))
-    found = await call.services.live.consumers(asked.cluster)
-    page = found[asked.window.offset : asked.window.offset + asked.window.limit]
+    mark_stale(call, await call.services.visible_fleet.clusters(call.optional_actor, asked.cluster))
+    found = await call.services.visible_fleet.consumers(call.optional_actor, asked.cluster)
+    page = found[asked.page_request.offset : asked.page_request.offset + asked.page_request.limit]
     return ConsumerPage(
         [
             TopLevelGpuResource(
@@ -144,9 +153,9 @@ async def list_consumers(call: Call[PageParams]) -> ConsumerPage:
                 name=consumer.name,
                 namespace=consumer.namespace,
                 uid=consumer.uid,
-                stat=GpuStat(whole_gpus(consumer.gpu_milli), round(consumer.utilization or 0.0, RATE_DIGITS)),
+                stat=GpuStat(round_up_gpus(consumer.gpu_milli), round(consumer.utilization or 0.0, RATE_DECIMALS)),
                 pods=None,
-                source=source(cluster.engine),
+                source=source_name(cluster.engine),
             )
             for cluster, consumer in page
         ],
@@ -157,38 +166,44 @@ async def list_consumers(call: Call[PageParams]) -> ConsumerPage:
 @endpoint(
     "GET",
     "/api/clusters/gpuHeatmap",
-    family=LENS,
+    family=MONITORING,
     action=Action.MONITOR,
     params=HeatmapParams,
     errors=(ErrorCode.NOT_FOUND,),
+    response_headers=(STALE_HEADER,),
 )
 async def read_heatmap(call: Call[HeatmapParams]) -> GpuHeatmap:
     """The GPUs with the highest power, temperature and utilization, highest first.
 
-    Readings that are older than they should be are marked by the header `X-Stoker-Stale`, their age in seconds.
+    The header `X-Stoker-Stale` is set if samples are stale; it has their age in seconds.
     """
-    clusters = await call.services.live.clusters(call.params.cluster)
+    clusters = await call.services.visible_fleet.clusters(call.optional_actor, call.params.cluster)
     mark_stale(call, clusters)
     published = overviews(clusters)
 
-    def top(metric: Metric) -> list[HotGpu]:
-        return hottest(published, metric, call.params.top_k)
+    def top(metric: GpuMetric) -> list[TopGpu]:
+        return top_gpus(published, metric, call.params.top_k)
 
     return GpuHeatmap(
-        power=_heatmap(2, "W", 850, 0, top(Metric.POWER)),
-        temperature=_heatmap(3, "℃", 110, 20, top(Metric.TEMPERATURE)),
-        utilization=_heatmap(1, "%", 100, 0, top(Metric.UTILIZATION), factor=100),
+        power=_to_heatmap(2, "W", 850, 0, top(GpuMetric.POWER)),
+        temperature=_to_heatmap(3, "℃", 110, 20, top(GpuMetric.TEMPERATURE)),
+        utilization=_to_heatmap(1, "%", 100, 0, top(GpuMetric.UTILIZATION), factor=100),
     )
 
 
-def _storage(fleet: Fleet) -> StorageStat:
-    total, used = terabytes(fleet.storage_total_bytes), terabytes(fleet.storage_used_bytes)
-    return StorageStat(capacity(total), capacity(used), capacity(total - used), round(fleet.storage_rate, RATE_DIGITS))
+def _storage_stat(fleet: FleetTotals) -> StorageStat:
+    total, used = to_terabytes(fleet.storage_total_bytes), to_terabytes(fleet.storage_used_bytes)
+    return StorageStat(
+        format_terabytes(total),
+        format_terabytes(used),
+        format_terabytes(total - used),
+        round(fleet.storage_rate, RATE_DECIMALS),
+    )
 
 
-def _heatmap(
-    serial: int, unit: str, highest: int, lowest: int, gpus: Sequence[HotGpu], *, factor: float = 1
+def _to_heatmap(
+    serial: int, unit: str, highest: int, lowest: int, gpus: Sequence[TopGpu], *, factor: float = 1
 ) -> Heatmap:
-    data = [HeatmapPoint(gpu.node, gpu.device, round(gpu.value * factor, VALUE_DIGITS), gpu.model) for gpu in gpus]
-    top = axis_top(highest, max((point.value for point in data), default=0))
+    data = [HeatmapPoint(gpu.node, gpu.device, round(gpu.value * factor, VALUE_DECIMALS), gpu.model) for gpu in gpus]
+    top = axis_maximum(highest, max((point.value for point in data), default=0))
     return Heatmap(serial, unit, top, lowest, data)

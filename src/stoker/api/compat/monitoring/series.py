@@ -1,28 +1,29 @@
-"""The operations on workloads that read what was measured: metrics and training performance."""
+"""GPU metrics and training performance of workloads."""
 
 from collections.abc import AsyncIterator
 
 from msgspec import Struct
 
-from stoker.api.endpoint import Call, endpoint
-from stoker.api.families import LENS, encode
-from stoker.api.lens.params import MetricsParams, TrainingParams
-from stoker.api.lens.words import unknown_workload
-from stoker.api.staleness import mark_stale
-from stoker.api.streams import JSON, LongList, Stream, enveloped, listed
+from stoker.api.compat.monitoring.enums import workload_not_found
+from stoker.api.compat.monitoring.params import MonitoringMetricsParams, MonitoringTrainingParams
+from stoker.api.http.endpoint import Call, endpoint
+from stoker.api.http.families import MONITORING, encode_json
+from stoker.api.http.negotiation import JSON_MEDIA_TYPE
+from stoker.api.http.streaming import Stream, StreamedList, list_or_stream, wrap_stream
+from stoker.api.staleness import STALE_HEADER, mark_stale
+from stoker.domain.access.permission_rules import Action
+from stoker.domain.cluster.samples import GpuMetric
 from stoker.domain.errors import bad_request
-from stoker.domain.permissions import Action
-from stoker.domain.readings import Metric
-from stoker.domain.series import GpuLine, Point
-from stoker.domain.training import TrainingPoint
-from stoker.services.measurements import Measured, span_of
+from stoker.domain.metrics.series import GpuSeries, SeriesPoint, merge_places
+from stoker.domain.metrics.training import TrainingPoint
+from stoker.services.metrics.gpu_series import WorkloadGpuRange, build_range
 
-TFLOPS_DIGITS = 4
+TFLOPS_DECIMALS = 4
 
 
 class GraphSeries(Struct, frozen=True):
     name: str
-    points: list[Point]
+    points: list[SeriesPoint]
 
 
 class GraphConfig(Struct, frozen=True, rename="camel"):
@@ -35,90 +36,93 @@ class Graph(Struct, frozen=True):
     config: GraphConfig
 
 
-class Performance(Struct, frozen=True):
+class TrainingPerformance(Struct, frozen=True):
     metric: str
     value: float
     timestamp: int
 
 
 GRAPHS = (
-    ("GPU Utilization", Metric.UTILIZATION, "%"),
-    ("GPU Memory Utilization", Metric.MEMORY_USED, "%"),
-    ("GPU Power", Metric.POWER, "W"),
+    ("GPU Utilization", GpuMetric.UTILIZATION, "%"),
+    ("GPU Memory Utilization", GpuMetric.MEMORY_USED, "%"),
+    ("GPU Power", GpuMetric.POWER, "W"),
 )
-METRICS = tuple(metric for _, metric, _ in GRAPHS)
-TRAINING, TFLOPS = "TrainingPerformance", "TFLOPS"
+GRAPH_METRICS = tuple(metric for _, metric, _ in GRAPHS)
+TRAINING_GRAPH, TFLOPS_SERIES = "TrainingPerformance", "TFLOPS"
 
 
 @endpoint(
     "GET",
     "/api/workloads/{uid}/metrics",
-    family=LENS,
+    family=MONITORING,
     action=Action.MONITOR,
-    params=MetricsParams,
+    params=MonitoringMetricsParams,
     result=dict[str, Graph],
+    response_headers=(STALE_HEADER,),
 )
-async def read_metrics(call: Call[MetricsParams]) -> dict[str, Graph] | Stream:
-    """What the GPUs of a workload did, and the TFLOPS it says it does. Points are `[value, unix ms]`.
+async def read_metrics(call: Call[MonitoringMetricsParams]) -> dict[str, Graph] | Stream:
+    """GPU metrics of a workload, and the TFLOPS that it reports. Points are `[value, unix ms]`.
 
-    A point lies at start + k·step and is the mean of (t - step, t]; a gap has no point. Readings that are older than
-    they should be are marked by the header `X-Stoker-Stale`, their age in seconds.
+    A point lies at start + k·step and is the mean of (t - step, t]; a gap has no point. The header `X-Stoker-Stale` is
+    set if samples are stale; it has their age in seconds.
     """
     asked = call.params
-    span = span_of(asked.start * 1000, asked.end * 1000, asked.step * 1000)
-    measured = await call.services.measurements.watch(asked.uid, asked.cluster, span)
+    span = build_range(asked.start * 1000, asked.end * 1000, asked.step * 1000)
+    measured = await call.services.gpu_series.find_for_fleet(call.optional_actor, asked.uid, asked.cluster, span)
     if measured is None:
-        raise unknown_workload(asked.uid)
+        raise workload_not_found(asked.uid)
     mark_stale(call, await call.services.live.clusters(measured.workload.cluster_id))
-    if measured.is_large(len(METRICS)):
-        return Stream(enveloped(LENS, call.origin.trace_id, _metrics(call, measured)), JSON)
-    lines = await call.services.measurements.lines(measured, METRICS)
+    if measured.is_large(len(GRAPH_METRICS)):
+        return Stream(wrap_stream(MONITORING, call.origin.trace_id, _stream_metrics(call, measured)), JSON_MEDIA_TYPE)
+    lines = await call.services.gpu_series.read_lines(measured, GRAPH_METRICS)
     graphs = {
-        name: Graph(serial, _series(measured, lines.get(metric, [])), GraphConfig(unit))
+        name: Graph(serial, _graph_series(measured, lines.get(metric, [])), GraphConfig(unit))
         for serial, (name, metric, unit) in enumerate(GRAPHS, start=1)
     }
-    return {**graphs, TRAINING: await _training(call, measured)}
+    return {**graphs, TRAINING_GRAPH: await _training_graph(call, measured)}
 
 
 @endpoint(
     "GET",
     "/api/workloads/{uid}/trainingPerformance",
-    family=LENS,
+    family=MONITORING,
     action=Action.MONITOR,
-    params=TrainingParams,
-    result=list[Performance],
+    params=MonitoringTrainingParams,
+    result=list[TrainingPerformance],
 )
-async def read_training(call: Call[TrainingParams]) -> list[Performance] | LongList:
-    """What the training code said of itself, by metric, then time."""
+async def read_training(call: Call[MonitoringTrainingParams]) -> list[TrainingPerformance] | StreamedList:
+    """Metrics reported by the training code, sorted by metric, then by time."""
     asked = call.params
     if asked.start > asked.end:
         raise bad_request("end", "it is before start. Use a time that is not earlier than start.")
-    workload = await call.services.monitoring.identify(asked.uid, asked.cluster)
+    workload = await call.services.fleet_workloads.find_workload(call.optional_actor, asked.uid, asked.cluster)
     if workload is None:
-        raise unknown_workload(asked.uid)
-    return await listed(call.services.training.stream(workload.uid, asked.start, asked.end), _performance)
+        raise workload_not_found(asked.uid)
+    return await list_or_stream(
+        call.services.training.stream_points(workload.uid, asked.start, asked.end), _to_performance
+    )
 
 
-async def _training(call: Call[MetricsParams], measured: Measured) -> Graph:
-    points = [(round(value, TFLOPS_DIGITS), at) for value, at in await call.services.measurements.tflops(measured)]
-    return Graph(len(GRAPHS) + 1, [GraphSeries(TFLOPS, points)] if points else [], GraphConfig(TFLOPS))
+async def _training_graph(call: Call[MonitoringMetricsParams], measured: WorkloadGpuRange) -> Graph:
+    points = [(round(value, TFLOPS_DECIMALS), at) for value, at in await call.services.gpu_series.read_tflops(measured)]
+    return Graph(len(GRAPHS) + 1, [GraphSeries(TFLOPS_SERIES, points)] if points else [], GraphConfig(TFLOPS_SERIES))
 
 
-def _series(measured: Measured, lines: list[GpuLine]) -> list[GraphSeries]:
-    return [GraphSeries(measured.name(line), line.points) for line in lines]
+def _graph_series(measured: WorkloadGpuRange, lines: list[GpuSeries]) -> list[GraphSeries]:
+    return [GraphSeries(measured.series_name(line), line.points) for line in merge_places(lines)]
 
 
-def _performance(point: TrainingPoint) -> Performance:
-    return Performance(point.metric, point.value, point.at)
+def _to_performance(point: TrainingPoint) -> TrainingPerformance:
+    return TrainingPerformance(point.metric, point.value, point.at)
 
 
-async def _metrics(call: Call[MetricsParams], measured: Measured) -> AsyncIterator[bytes]:
+async def _stream_metrics(call: Call[MonitoringMetricsParams], measured: WorkloadGpuRange) -> AsyncIterator[bytes]:
     for serial, (name, metric, unit) in enumerate(GRAPHS, start=1):
-        yield b'%b%b:{"serial":%d,"series":[' % (b"{" if serial == 1 else b",", encode(name), serial)
+        yield b'%b%b:{"serial":%d,"series":[' % (b"{" if serial == 1 else b",", encode_json(name), serial)
         joint = b""
-        async for lines in call.services.measurements.stream(measured, metric):
+        async for lines in call.services.gpu_series.stream_lines(measured, metric):
             if lines:
-                yield joint + encode(_series(measured, lines))[1:-1]
+                yield joint + encode_json(_graph_series(measured, lines))[1:-1]
                 joint = b","
-        yield b'],"config":%b}' % encode(GraphConfig(unit))
-    yield b",%b:%b}" % (encode(TRAINING), encode(await _training(call, measured)))
+        yield b'],"config":%b}' % encode_json(GraphConfig(unit))
+    yield b",%b:%b}" % (encode_json(TRAINING_GRAPH), encode_json(await _training_graph(call, measured)))

@@ -1,25 +1,33 @@
-"""The operations on workloads that read what is written of them: list, detail, hierarchy, metadata."""
+"""Workloads of the fleet: list, detail, hierarchy and metadata."""
 
 from msgspec import Struct
 
-from stoker.api.endpoint import Call, endpoint
-from stoker.api.families import LENS
-from stoker.api.lens.params import ClusterParams, ListParams, WorkloadPath
-from stoker.api.lens.words import (
+from stoker.api.compat.monitoring.enums import (
     API_VERSIONS,
-    COLOURS,
-    STATUSES,
+    COLOR_BY_STATUS,
+    STATUS_BY_PHASE,
     Status,
-    allocation,
-    phases_of,
-    seconds,
-    source,
-    unknown_workload,
+    gpus_by_model,
+    phases_with_status,
+    source_name,
+    to_unix_seconds,
+    workload_not_found,
 )
+from stoker.api.compat.monitoring.params import MonitoringClusterParams, MonitoringListParams, MonitoringWorkloadPath
+from stoker.api.http.endpoint import Call, endpoint
+from stoker.api.http.families import MONITORING
+from stoker.domain.access.permission_rules import Action
 from stoker.domain.errors import ErrorCode
-from stoker.domain.monitoring import Facets, Watched, WatchedQuery, WatchedSort
-from stoker.domain.ownership import Branch
-from stoker.domain.permissions import Action
+from stoker.domain.queries.filters import FilterOperator
+from stoker.domain.queries.workload_query import (
+    WorkloadField,
+    WorkloadFilter,
+    WorkloadQuery,
+    WorkloadScope,
+    WorkloadSort,
+)
+from stoker.domain.queries.workload_records import FleetWorkload, WorkloadFacets
+from stoker.domain.workload.ownership import OwnerTreeNode
 
 
 class WorkloadListItem(Struct, frozen=True, rename="camel"):
@@ -63,73 +71,84 @@ class WorkloadInfo(Struct, frozen=True, rename="camel"):
 @endpoint(
     "GET",
     "/api/workloads",
-    family=LENS,
+    family=MONITORING,
     action=Action.MONITOR,
-    params=ListParams,
+    params=MonitoringListParams,
     errors=(ErrorCode.NOT_FOUND,),
 )
-async def list_workloads(call: Call[ListParams]) -> WorkloadPage:
-    """Top-level workloads of the fleet, newest start first; what has not started comes last."""
+async def list_workloads(call: Call[MonitoringListParams]) -> WorkloadPage:
+    """Top-level workloads of the fleet, last started first; workloads that have not started come last."""
     asked = call.params
-    query = WatchedQuery(
-        text=asked.name,
-        kind=asked.kind,
-        namespace=asked.namespace,
-        phases=phases_of(asked.status),
-        cluster=asked.cluster,
-        sort=WatchedSort.ENDED if asked.order_by == "end_at" else WatchedSort.STARTED,
-        descending=asked.order == "desc",
+    field = WorkloadField.ENDED_AT if asked.order_by == "end_at" else WorkloadField.STARTED_AT
+    query = WorkloadQuery(
+        filters=_filters(asked),
+        sort=WorkloadSort(field, asked.order == "desc"),
+        scope=WorkloadScope(cluster=asked.cluster),
     )
-    found = await call.services.monitoring.browse(query, asked.window)
-    return WorkloadPage([_item(workload) for workload in found.items], found.total)
+    found = await call.services.fleet_workloads.list_workloads(call.optional_actor, query, asked.page_request)
+    return WorkloadPage([_to_list_item(workload) for workload in found.items], found.total)
 
 
-@endpoint("GET", "/api/workloads/{uid}", family=LENS, action=Action.MONITOR, params=WorkloadPath)
-async def read_workload(call: Call[WorkloadPath]) -> WorkloadInfo:
+@endpoint("GET", "/api/workloads/{uid}", family=MONITORING, action=Action.MONITOR, params=MonitoringWorkloadPath)
+async def read_workload(call: Call[MonitoringWorkloadPath]) -> WorkloadInfo:
     """One workload and the pods of its last attempt."""
-    found = await call.services.monitoring.find(call.params.uid, call.params.cluster)
+    found = await call.services.fleet_workloads.find_detail(call.optional_actor, call.params.uid, call.params.cluster)
     if found is None:
-        raise unknown_workload(call.params.uid)
+        raise workload_not_found(call.params.uid)
     workload = found.workload
     return WorkloadInfo(
-        api_version=API_VERSIONS.get(workload.kind, "v1"),
+        api_version=workload.api_version or API_VERSIONS.get(workload.kind, "v1"),
         kind=workload.kind,
         name=workload.name,
         namespace=workload.namespace,
         uid=workload.uid,
-        gpu_allocation=allocation(workload.gpus),
+        gpu_allocation=gpus_by_model(workload.gpus),
         pods=[WorkloadInfoPod(pod.node, workload.namespace, pod.name) for pod in found.pods],
-        start_time=seconds(workload.started_at),
-        end_time=seconds(workload.ended_at),
-        source=source(workload.engine),
+        start_time=to_unix_seconds(workload.started_at),
+        end_time=to_unix_seconds(workload.ended_at),
+        source=source_name(workload.engine),
     )
 
 
-@endpoint("GET", "/api/workloads/{uid}/hierarchy", family=LENS, action=Action.MONITOR, params=WorkloadPath)
-async def read_hierarchy(call: Call[WorkloadPath]) -> Branch:
-    """A workload and everything that it owns, down to the pods."""
-    found = await call.services.monitoring.hierarchy(call.params.uid, call.params.cluster)
+@endpoint(
+    "GET", "/api/workloads/{uid}/hierarchy", family=MONITORING, action=Action.MONITOR, params=MonitoringWorkloadPath
+)
+async def read_hierarchy(call: Call[MonitoringWorkloadPath]) -> OwnerTreeNode:
+    """A workload and the objects that it owns, down to the pods."""
+    found = await call.services.fleet_workloads.hierarchy(call.optional_actor, call.params.uid, call.params.cluster)
     if found is None:
-        raise unknown_workload(call.params.uid)
+        raise workload_not_found(call.params.uid)
     return found
 
 
 @endpoint(
     "GET",
     "/api/workloadMetadata",
-    family=LENS,
+    family=MONITORING,
     action=Action.MONITOR,
-    params=ClusterParams,
+    params=MonitoringClusterParams,
     errors=(ErrorCode.NOT_FOUND,),
 )
-async def read_metadata(call: Call[ClusterParams]) -> Facets:
+async def read_metadata(call: Call[MonitoringClusterParams]) -> WorkloadFacets:
     """The namespaces and kinds that have workloads."""
-    return await call.services.monitoring.facets(call.params.cluster)
+    return await call.services.fleet_workloads.facets(call.optional_actor, call.params.cluster)
 
 
-def _item(workload: Watched) -> WorkloadListItem:
-    held = allocation(workload.gpus)
-    status = STATUSES[workload.phase]
+def _filters(asked: MonitoringListParams) -> tuple[WorkloadFilter, ...]:
+    given: tuple[tuple[WorkloadField, tuple[str, ...]], ...] = (
+        (WorkloadField.NAMESPACE, (asked.namespace,) if asked.namespace else ()),
+        (WorkloadField.KIND, (asked.kind,) if asked.kind else ()),
+        (WorkloadField.PHASE, phases_with_status(asked.status)),
+    )
+    filters = [WorkloadFilter(field, FilterOperator.IN, values) for field, values in given if values]
+    if asked.name:
+        filters.append(WorkloadFilter(WorkloadField.NAME, FilterOperator.CONTAINS, asked.name))
+    return tuple(filters)
+
+
+def _to_list_item(workload: FleetWorkload) -> WorkloadListItem:
+    held = gpus_by_model(workload.gpus)
+    status = STATUS_BY_PHASE[workload.phase]
     return WorkloadListItem(
         kind=workload.kind,
         name=workload.name,
@@ -138,8 +157,8 @@ def _item(workload: Watched) -> WorkloadListItem:
         gpu_allocated=sum(held.values()),
         gpu_allocation=held,
         status=status,
-        status_color=COLOURS[status],
-        start_at=seconds(workload.started_at),
-        end_at=seconds(workload.ended_at),
-        source=source(workload.engine),
+        status_color=COLOR_BY_STATUS[status],
+        start_at=to_unix_seconds(workload.started_at),
+        end_at=to_unix_seconds(workload.ended_at),
+        source=source_name(workload.engine),
     )

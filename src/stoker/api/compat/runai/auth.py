@@ -1,4 +1,4 @@
-"""Tokens for applications, at every address and in every spelling that clients use."""
+"""Access tokens of applications, at all paths and with all field spellings that clients use."""
 
 import base64
 from collections.abc import Mapping
@@ -9,21 +9,22 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from stoker.api.endpoint import Call, endpoint
-from stoker.api.families import RUNAI, STATUS, encode
-from stoker.api.params import NoParams
+from stoker.api.http.endpoint import Call, endpoint
+from stoker.api.http.errors import HTTP_STATUS
+from stoker.api.http.families import RUNAI, encode_json
+from stoker.api.http.params import NoParams
+from stoker.domain.access.permission_rules import Action
 from stoker.domain.errors import ErrorCode, StokerError, bad_request
-from stoker.domain.permissions import Action
-from stoker.services.authentication import Token
+from stoker.services.identity.tokens import AccessToken
 
-GRANTS = ("client_credentials", "app_token")
-FORM_GRANTS = ("client_credentials",)
+JSON_GRANT_TYPES = ("client_credentials", "app_token")
+FORM_GRANT_TYPES = ("client_credentials",)
 ID_KEYS = ("clientid", "appid", "id")
 SECRET_KEYS = ("clientsecret", "appsecret", "secret")
 OAUTH_ERRORS = {
-    ErrorCode.NOT_SIGNED_IN: "invalid_client",
+    ErrorCode.UNAUTHENTICATED: "invalid_client",
     ErrorCode.BAD_REQUEST: "invalid_request",
-    ErrorCode.BACKEND_DOWN: "temporarily_unavailable",
+    ErrorCode.UNAVAILABLE: "temporarily_unavailable",
 }
 
 
@@ -39,7 +40,7 @@ class OAuthToken(Struct, frozen=True):
 
 
 class AppToken(Struct, frozen=True):
-    """The same token twice: an application has no other identity."""
+    """Both tokens are the same: an application has one identity."""
 
     access_token: str
     id_token: str
@@ -57,14 +58,15 @@ class OAuthError(Struct, frozen=True):
     action=Action.TOKEN_ISSUE,
     body=dict[str, Any],
     body_example={"grantType": "client_credentials", "clientId": "…", "clientSecret": "…"},
-    errors=(ErrorCode.NOT_SIGNED_IN,),
+    errors=(ErrorCode.UNAUTHENTICATED,),
+    response_headers=("Cache-Control",),
 )
 async def issue_token(call: Call[NoParams]) -> TokenAnswer:
-    """A bearer token for an application. The names of the fields may be in any case."""
-    fields = _folded(call.body)
-    if fields.get("granttype") not in GRANTS:
-        raise _no_grant("grantType", GRANTS)
-    token = await _issued(call, fields, "clientId", "clientSecret")
+    """Issue a bearer token for an application. Field names are case-insensitive."""
+    fields = _normalize_keys(call.body)
+    if fields.get("granttype") not in JSON_GRANT_TYPES:
+        raise _unsupported_grant("grantType", JSON_GRANT_TYPES)
+    token = await _issue(call, fields, "clientId", "clientSecret")
     return TokenAnswer(token.access_token, token.expires_in_seconds)
 
 
@@ -77,25 +79,26 @@ async def issue_token(call: Call[NoParams]) -> TokenAnswer:
     body_example={"grant_type": "client_credentials", "client_id": "…", "client_secret": "…"},
     form=True,
     result=OAuthToken,
-    failure=OAuthError,
-    errors=(ErrorCode.NOT_SIGNED_IN,),
+    error_schema=OAuthError,
+    errors=(ErrorCode.UNAUTHENTICATED,),
+    response_headers=("Cache-Control",),
 )
 async def issue_oauth_token(call: Call[NoParams]) -> OAuthToken | Response:
-    """The same as OAuth 2.0 has it (RFC 6749): a form, and errors in its words. Id and secret may be in the header."""
-    fields = _folded(call.body)
-    basic = _is_basic(call.request)
+    """Issue a token by OAuth 2.0 (RFC 6749): a form, and errors in its format. Id and secret may be in the header."""
+    fields = _normalize_keys(call.body)
+    basic = _has_basic_auth(call.request)
     try:
         if basic:
-            fields |= _basic(call.request)
+            fields |= _parse_basic_auth(call.request)
         if not fields.get("granttype"):
-            raise bad_request("grant_type", f"it is required. Use {' or '.join(FORM_GRANTS)}.")
-        if fields["granttype"] not in FORM_GRANTS:
-            return _oauth_error("unsupported_grant_type", _no_grant("grant_type", FORM_GRANTS), 400)
-        token = await _issued(call, fields, "client_id", "client_secret")
+            raise bad_request("grant_type", f"it is required. Use {' or '.join(FORM_GRANT_TYPES)}.")
+        if fields["granttype"] not in FORM_GRANT_TYPES:
+            return _oauth_error("unsupported_grant_type", _unsupported_grant("grant_type", FORM_GRANT_TYPES), 400)
+        token = await _issue(call, fields, "client_id", "client_secret")
     except StokerError as error:
         if error.code not in OAUTH_ERRORS:
             raise
-        status = 400 if error.code is ErrorCode.NOT_SIGNED_IN and not basic else STATUS[error.code]
+        status = 400 if error.code is ErrorCode.UNAUTHENTICATED and not basic else HTTP_STATUS[error.code]
         return _oauth_error(OAUTH_ERRORS[error.code], error, status)
     return OAuthToken(token.access_token, "Bearer", token.expires_in_seconds)
 
@@ -107,31 +110,32 @@ async def issue_oauth_token(call: Call[NoParams]) -> OAuthToken | Response:
     action=Action.TOKEN_ISSUE,
     body=dict[str, Any],
     body_example={"id": "…", "name": "ci", "secret": "…"},
-    errors=(ErrorCode.NOT_SIGNED_IN,),
+    errors=(ErrorCode.UNAUTHENTICATED,),
+    response_headers=("Cache-Control",),
 )
 async def issue_app_token(call: Call[NoParams]) -> AppToken:
-    """The oldest form of it, for clients that still ask there."""
-    token = await _issued(call, _folded(call.body), "id", "secret")
+    """Issue a token at the path of older clients."""
+    token = await _issue(call, _normalize_keys(call.body), "id", "secret")
     return AppToken(token.access_token, token.access_token)
 
 
-async def _issued(call: Call[NoParams], fields: Mapping[str, Any], id_name: str, secret_name: str) -> Token:
-    client_id, secret = _text(fields, id_name, ID_KEYS), _text(fields, secret_name, SECRET_KEYS)
+async def _issue(call: Call[NoParams], fields: Mapping[str, Any], id_name: str, secret_name: str) -> AccessToken:
+    client_id, secret = _required_text(fields, id_name, ID_KEYS), _required_text(fields, secret_name, SECRET_KEYS)
     call.headers.append(("Cache-Control", "no-store"))
-    return await call.services.authentication.issue_token(client_id, secret, call.origin)
+    return await call.services.tokens.issue(client_id, secret, call.origin)
 
 
-def _folded(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Clients agree neither on the case of a name nor on what joins its words."""
+def _normalize_keys(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Clients differ in the case of names and in the separator of words."""
     return {key.replace("_", "").lower(): value for key, value in fields.items()}
 
 
-def _is_basic(request: Request) -> bool:
+def _has_basic_auth(request: Request) -> bool:
     return request.headers.get("authorization", "").lower().startswith("basic ")
 
 
-def _basic(request: Request) -> dict[str, str]:
-    """The id and the secret in a header, each encoded as in a form (RFC 6749, 2.3.1)."""
+def _parse_basic_auth(request: Request) -> dict[str, str]:
+    """The id and secret of the Authorization header, each form-encoded (RFC 6749, 2.3.1)."""
     try:
         sent = base64.b64decode(request.headers["authorization"][len("basic ") :].strip(), validate=True).decode()
     except ValueError:
@@ -140,18 +144,18 @@ def _basic(request: Request) -> dict[str, str]:
     return {"clientid": unquote_plus(client_id), "clientsecret": unquote_plus(secret)}
 
 
-def _text(fields: Mapping[str, Any], name: str, spellings: tuple[str, ...]) -> str:
+def _required_text(fields: Mapping[str, Any], name: str, spellings: tuple[str, ...]) -> str:
     for spelling in spellings:
         if isinstance(value := fields.get(spelling), str) and value:
             return value
     raise bad_request(name, "it is required. Use the text that `stoker app create` printed.")
 
 
-def _no_grant(name: str, grants: tuple[str, ...]) -> StokerError:
+def _unsupported_grant(name: str, grants: tuple[str, ...]) -> StokerError:
     return bad_request(name, f"it is not one that is served here. Use {' or '.join(grants)}.")
 
 
 def _oauth_error(word: str, error: StokerError, status: int) -> Response:
-    body = encode(OAuthError(word, f"{error.message} {error.hint}".strip()))
+    body = encode_json(OAuthError(word, f"{error.message} {error.hint}".strip()))
     headers = {"Cache-Control": "no-store"} | ({"WWW-Authenticate": "Basic"} if status == 401 else {})
     return Response(body, status, headers, "application/json")

@@ -1,27 +1,27 @@
-"""What workloads can be: types, categories and priorities. They are the same in every installation."""
+"""Types, categories and priorities of workloads. They are the same in all installations."""
 
 import uuid
 
 from msgspec import Struct
 
-from stoker.api.endpoint import Call, endpoint
-from stoker.api.families import RUNAI
-from stoker.api.params import NoParams, Params
-from stoker.api.runai.words import DEFAULT_PRIORITY, PRIORITIES
+from stoker.api.compat.runai.enums import DEFAULT_PRIORITY, PRIORITIES
+from stoker.api.http.endpoint import Call, endpoint
+from stoker.api.http.families import RUNAI
+from stoker.api.http.params import NoParams, Params
+from stoker.domain.access.permission_rules import Action
 from stoker.domain.errors import not_found
-from stoker.domain.permissions import Action
-from stoker.domain.workload import CATEGORY, Category, Kind
+from stoker.domain.workload.spec import CATEGORY_BY_KIND, Category, Kind
 
-SPACE = uuid.UUID("8c1ee1c1-6a55-4c9a-9d2b-0f4f0a3c6e71")
-"""Ids are made from names in this name space, so that they are the same wherever they are asked for."""
-GROUPS = {
+UUID_NAMESPACE = uuid.UUID("8c1ee1c1-6a55-4c9a-9d2b-0f4f0a3c6e71")
+"""The UUID namespace of the ids, which are derived from names and so equal on all servers."""
+API_GROUP_BY_KIND = {
     Kind.PYTORCH_JOB: "kubeflow.org",
     Kind.AUTHORING: "kubeflow.org",
     Kind.JOB: "batch",
     Kind.DEPLOYMENT: "apps",
     Kind.STATEFUL_SET: "apps",
 }
-PURPOSES = {
+CATEGORY_DESCRIPTIONS = {
     Category.BUILD: "Interactive work that is kept up.",
     Category.TRAIN: "Work that runs to its end.",
     Category.DEPLOY: "Services that are kept up.",
@@ -70,38 +70,40 @@ class CategoryPath(Params, frozen=True, kw_only=True, rename="camel"):
     category_id: str
 
 
-def _id(kind: str, name: str) -> str:
-    return str(uuid.uuid5(SPACE, f"{kind} {name}"))
+def _stable_id(kind: str, name: str) -> str:
+    return str(uuid.uuid5(UUID_NAMESPACE, f"{kind} {name}"))
 
 
-def _type(kind: Kind) -> TypeRow:
-    category = CATEGORY[kind]
+def _to_type_row(kind: Kind) -> TypeRow:
+    category = CATEGORY_BY_KIND[kind]
     priority = DEFAULT_PRIORITY[category]
     return TypeRow(
-        id=_id("type", kind),
+        id=_stable_id("type", kind),
         name=kind,
-        group=GROUPS[kind],
-        category_id=_id("category", category),
+        group=API_GROUP_BY_KIND[kind],
+        category_id=_stable_id("category", category),
         category_name=category,
-        priority_id=_id("priority", priority),
+        priority_id=_stable_id("priority", priority),
         priority_name=priority,
     )
 
 
-TYPE_ROWS = [_type(kind) for kind in Kind]
-CATEGORY_ROWS = [CategoryRow(_id("category", category), category, PURPOSES[category]) for category in Category]
-PRIORITY_ROWS = [PriorityRow(_id("priority", name), name, value) for name, value in PRIORITIES.items()]
+TYPE_ROWS = [_to_type_row(kind) for kind in Kind]
+CATEGORY_ROWS = [
+    CategoryRow(_stable_id("category", category), category, CATEGORY_DESCRIPTIONS[category]) for category in Category
+]
+PRIORITY_ROWS = [PriorityRow(_stable_id("priority", name), name, value) for name, value in PRIORITIES.items()]
 
 
 @endpoint("GET", "/api/v1/workload-types", family=RUNAI, action=Action.WORKLOAD_LIST)
 async def list_workload_types(call: Call[NoParams]) -> TypesAnswer:
-    """Every kind of workload, with the category and the priority it has unless told otherwise."""
+    """The workload types with their category and default priority."""
     return TypesAnswer(TYPE_ROWS)
 
 
 @endpoint("GET", "/api/v1/workload-types/{workloadTypeId}", family=RUNAI, action=Action.WORKLOAD_LIST, params=TypePath)
 async def read_workload_type(call: Call[TypePath]) -> TypeRow:
-    """One kind of workload."""
+    """One workload type."""
     for row in TYPE_ROWS:
         if row.id == call.params.workload_type_id:
             return row
@@ -110,7 +112,7 @@ async def read_workload_type(call: Call[TypePath]) -> TypeRow:
 
 @endpoint("GET", "/api/v1/workload-categories", family=RUNAI, action=Action.WORKLOAD_LIST)
 async def list_categories(call: Call[NoParams]) -> CategoriesAnswer:
-    """What workloads are for."""
+    """The workload categories."""
     return CategoriesAnswer(CATEGORY_ROWS)
 
 

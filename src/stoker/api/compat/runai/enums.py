@@ -1,37 +1,37 @@
-"""The words and numbers of the Run:ai family, and what they are here."""
+"""Names and numbers of the Run:ai family, and their meaning in Stoker."""
 
-from stoker.domain.clock import rfc3339
-from stoker.domain.inventory import PRIORITY_CLASSES, class_of
-from stoker.domain.workload import Category, Kind
+from stoker.domain.clock import format_rfc3339
+from stoker.domain.queries.workload_query import PRIORITY_CLASSES, priority_class_of
+from stoker.domain.workload.spec import Category, Kind
 
-API = "runai"
-API_V2 = "runai-v2"
-"""What workloads are marked with that come through this family; the second as manifests."""
+ORIGIN = "runai"
+ORIGIN_V2 = "runai-v2"
+"""`origin_api` of workloads submitted through this family; the second for manifests."""
 TENANT_ID = 1
-"""There is one tenant: this installation."""
+"""The only tenant: this installation."""
 PRIORITIES = PRIORITY_CLASSES
-OLD_PRIORITIES = {"train": 50, "interactive-preemptible": 75, "build": 100, "inference": 125}
-"""Names of before; they are taken, and shown by the nearest of the present ones."""
-NOT_PREEMPTED = 100
-"""From this priority on a workload is not preemptible, unless it says so."""
+DEPRECATED_PRIORITIES = {"train": 50, "interactive-preemptible": 75, "build": 100, "inference": 125}
+"""Deprecated names; accepted, and shown as the nearest current one."""
+MIN_NON_PREEMPTIBLE_PRIORITY = 100
+"""By default workloads of this priority and above are not preemptible."""
 DEFAULT_PRIORITY = {Category.BUILD: "high", Category.TRAIN: "low", Category.DEPLOY: "high"}
-TYPES = {
+KINDS_BY_TYPE = {
     "workspaces": (Kind.AUTHORING,),
     "trainings": (Kind.JOB,),
     "distributed": (Kind.PYTORCH_JOB,),
     "inferences": (Kind.DEPLOYMENT, Kind.STATEFUL_SET),
 }
-"""Which of our kinds each of their types of workloads is."""
+"""The kinds of each Run:ai workload type."""
 
 
-priority_class = class_of
+priority_class = priority_class_of
 
 
-def moment(at: int | None) -> str | None:
-    """A time as this family writes it: one that has not come is null."""
-    return None if at is None else rfc3339(at)
+def optional_rfc3339(at: int | None) -> str | None:
+    """A time in RFC 3339; null if it has not happened."""
+    return None if at is None else format_rfc3339(at)
 
 
-def number(milli: int) -> float:
-    """Thousandths as a number, whole where it is whole."""
+def to_number(milli: int) -> float:
+    """A milli amount as a number; an integer if it is whole."""
     return milli // 1000 if milli % 1000 == 0 else milli / 1000

@@ -1,32 +1,26 @@
-"""Short lists that are read as a whole: filtered, sorted and cut here, by the grammar of every list of this family."""
+"""Short lists that are read completely, then filtered, sorted and paged by the grammar of this family's lists."""
 
-import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Annotated, Generic, Literal, TypeVar
 
 from msgspec import Meta, Struct
 
-from stoker.api.params import Params, Whole
-from stoker.api.runai.filters import filters_in, with_plus
+from stoker.api.compat.runai.filters import FILTER_PATTERN, restore_plus, split_filters
+from stoker.api.http.params import Params, UnsplitList
 from stoker.domain.clock import parse_rfc3339
 from stoker.domain.errors import bad_request
-from stoker.domain.listing import Listing, Window
+from stoker.domain.names import natural_sort_key
+from stoker.domain.queries.filters import FilterOperator, matches
+from stoker.domain.queries.pages import PageRequest, PageResult
 
 T = TypeVar("T")
-Value = str | int | float | None
-Getter = Callable[[T], Value]
-WHOLE = 1000
-_FILTER = re.compile(r"(?P<field>\w+)(?P<operator>==|!=|<=|>=|=@|!@|=\^|=\$)(?P<value>.+)", re.DOTALL)
-_ON_TEXT: Mapping[str, Callable[[str, str], bool]] = {
-    "=@": lambda text, part: part in text,
-    "!@": lambda text, part: part not in text,
-    "=^": str.startswith,
-    "=$": str.endswith,
-}
+FieldValue = str | int | float | None
+FieldGetter = Callable[[T], FieldValue]
+FETCH_BATCH_SIZE = 1000
 
 
-class ShelfParams(Params, frozen=True, kw_only=True, rename="camel"):
-    filter_by: Annotated[Whole, Meta(description="Field, operator, value.")] = ()
+class InMemoryListParams(Params, frozen=True, kw_only=True, rename="camel"):
+    filter_by: Annotated[UnsplitList, Meta(description="Field, operator, value.")] = ()
     sort_by: Annotated[str, Meta(max_length=63)] = ""
     sort_order: Literal["asc", "desc"] = "asc"
     offset: Annotated[int, Meta(ge=0, le=10_000_000)] = 0
@@ -34,89 +28,78 @@ class ShelfParams(Params, frozen=True, kw_only=True, rename="camel"):
     search: Annotated[str, Meta(max_length=200, description="Part of a name, in any case.")] = ""
 
 
-class Shelf(Struct, Generic[T], frozen=True):
-    """What things of one kind can be asked for by; times are epoch milliseconds, named in `times`."""
+class ListSchema(Struct, Generic[T], frozen=True):
+    """The fields by which objects of one kind are filtered and sorted; `times` names those in epoch milliseconds."""
 
-    fields: Mapping[str, Getter[T]]
-    times: frozenset[str] = frozenset()
+    fields: Mapping[str, FieldGetter[T]]
+    time_fields: frozenset[str] = frozenset()
 
-    def page(self, rows: Iterable[T], asked: ShelfParams) -> tuple[list[T], int | None]:
-        """The part that is asked for, and the offset of the next one."""
-        found = self.chosen(rows, asked)
+    def page(self, rows: Iterable[T], asked: InMemoryListParams) -> tuple[list[T], int | None]:
+        """The requested page, and the offset of the next one."""
+        found = self.select(rows, asked)
         name = self.fields["name"]
-        found.sort(key=lambda row: str(name(row)))
+        found.sort(key=lambda row: natural_sort_key(str(name(row))))
         if asked.sort_by:
-            getter = self._getter(asked.sort_by, "sortBy")
-            found.sort(key=lambda row: _order(getter(row)), reverse=asked.sort_order == "desc")
+            getter = self._getter_for(asked.sort_by, "sortBy")
+            found.sort(key=lambda row: _natural_sort_key(getter(row)), reverse=asked.sort_order == "desc")
         elif asked.sort_order == "desc":
             found.reverse()
         end = asked.offset + asked.limit
         return found[asked.offset : end], end if end < len(found) else None
 
-    def chosen(self, rows: Iterable[T], asked: ShelfParams) -> list[T]:
-        """What satisfies all the filters and the search."""
-        tests = [self._test(text) for text in filters_in(asked.filter_by, self.fields)]
+    def select(self, rows: Iterable[T], asked: InMemoryListParams) -> list[T]:
+        """The objects that match all filters and the search text."""
+        tests = [self._parse_predicate(text) for text in split_filters(asked.filter_by, self.fields)]
         part, name = asked.search.casefold(), self.fields["name"]
         return [row for row in rows if part in str(name(row)).casefold() and all(test(row) for test in tests)]
 
-    def _test(self, text: str) -> Callable[[T], bool]:
-        found = _FILTER.fullmatch(text)
+    def _parse_predicate(self, text: str) -> Callable[[T], bool]:
+        found = FILTER_PATTERN.fullmatch(text)
         if found is None:
             raise bad_request("filterBy", f'"{text[:80]}" is not a filter. Use one such as "name==vision".')
-        field, operator, wanted = found["field"], found["operator"], found["value"]
-        getter = self._getter(field, "filterBy")
-        if field in self.times:
-            at = parse_rfc3339(with_plus(wanted))
-            if operator in _ON_TEXT or at is None:
+        field, operator, wanted = found["field"], FilterOperator(found["operator"]), found["value"]
+        getter = self._getter_for(field, "filterBy")
+        if field in self.time_fields:
+            at = parse_rfc3339(restore_plus(wanted))
+            if operator.is_text_match or at is None:
                 raise bad_request("filterBy", f"{field} is a time: compare it by ==, !=, <= or >= with RFC 3339.")
-            return lambda row: _compare(operator, getter(row), at)
-        if operator in _ON_TEXT:
-            look = _ON_TEXT[operator]
-            return lambda row: look(str(getter(row) or "").casefold(), wanted.casefold())
-        return lambda row: _compare(operator, getter(row), wanted)
+            return lambda row: matches(getter(row), operator, at)
+        if operator.is_text_match:
+            return lambda row: matches(getter(row) or "", operator, wanted)
+        return lambda row: _compare(getter(row), operator, wanted)
 
-    def _getter(self, field: str, parameter: str) -> Getter[T]:
+    def _getter_for(self, field: str, parameter: str) -> FieldGetter[T]:
         if field not in self.fields:
             raise bad_request(parameter, f'there is no field "{field[:80]}". Use {", ".join(self.fields)}.')
         return self.fields[field]
 
 
-async def everything(browse: Callable[[Window], Awaitable[Listing[T]]]) -> list[T]:
-    """All of a list that is given out in pages."""
+async def fetch_all(browse: Callable[[PageRequest], Awaitable[PageResult[T]]]) -> list[T]:
+    """All items of a paged list."""
     found: list[T] = []
     while True:
-        part = await browse(Window(len(found), WHOLE))
+        part = await browse(PageRequest(len(found), FETCH_BATCH_SIZE))
         found += part.items
         if not part.items or len(found) >= part.total:
             return found
 
 
-def _compare(operator: str, value: Value, wanted: str | int) -> bool:
-    if isinstance(value, int | float) and isinstance(wanted, str):
-        try:
-            number = float(wanted)
-        except ValueError:
-            raise bad_request("filterBy", f'"{wanted[:80]}" is not a number.') from None
-        return _holds(operator, value, number)
-    if value is None:
-        return operator == "!="
-    return _holds(operator, value, wanted)
+def _compare(value: FieldValue, operator: FilterOperator, wanted: str) -> bool:
+    if not isinstance(value, int | float):
+        return matches(value, operator, wanted)
+    try:
+        return matches(value, operator, float(wanted))
+    except ValueError:
+        raise bad_request("filterBy", f'"{wanted[:80]}" is not a number.') from None
 
 
-def _holds(operator: str, value: str | int | float, wanted: str | int | float) -> bool:
-    match operator:
-        case "==":
-            return value == wanted
-        case "!=":
-            return value != wanted
-        case "<=":
-            return _order(value) <= _order(wanted)
-        case _:
-            return _order(value) >= _order(wanted)
+def _natural_sort_key(value: FieldValue) -> tuple[bool, float, str]:
+    """Like `_sort_key`, with numbers inside texts compared by value."""
+    return _sort_key(natural_sort_key(value) if isinstance(value, str) else value)
 
 
-def _order(value: Value) -> tuple[bool, float, str]:
-    """Numbers by size, texts by letters, and what there is not of at the end."""
+def _sort_key(value: FieldValue) -> tuple[bool, float, str]:
+    """Numbers by size, texts by letters, missing values last."""
     if isinstance(value, int | float):
         return (False, float(value), "")
     return (value is None, 0.0, value or "")

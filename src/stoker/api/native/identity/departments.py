@@ -1,34 +1,28 @@
-"""Departments."""
+"""Endpoints for departments."""
 
-from stoker.api.bodies import Body
-from stoker.api.endpoint import Call, endpoint
-from stoker.api.families import NATIVE
-from stoker.api.native.shapes import DepartmentView, Name, Page, SearchParams, Text, department_view, paged
-from stoker.api.params import NoParams, Params
+from stoker.api.http.endpoint import Call, endpoint
+from stoker.api.http.families import NATIVE
+from stoker.api.http.params import NoParams, Params
+from stoker.api.native.mapping import department_view, to_page_view
+from stoker.api.native.params import SearchParams
+from stoker.domain.access.permission_rules import Action
 from stoker.domain.errors import ErrorCode
-from stoker.domain.permissions import Action
-from stoker.services.departments import NewDepartment
+from stoker.services.identity.departments import CreateDepartmentInput
+from stoker.wire.base import Name
+from stoker.wire.identity import CreateDepartment, DepartmentView, EditDepartment
+from stoker.wire.pages import PageView
 
 
 class DepartmentPath(Params, frozen=True, kw_only=True):
     name: Name
 
 
-class CreateDepartment(Body, frozen=True, kw_only=True):
-    name: Name
-    description: Text = ""
-
-
-class EditDepartment(Body, frozen=True, kw_only=True):
-    description: Text
-
-
 @endpoint("GET", "/api/stoker/v1/departments", family=NATIVE, action=Action.DEPARTMENT_READ, params=SearchParams)
-async def list_departments(call: Call[SearchParams]) -> Page[DepartmentView]:
+async def list_departments(call: Call[SearchParams]) -> PageView[DepartmentView]:
     """Departments, by name."""
-    asked = call.params
-    found = await call.services.departments.browse(call.actor, asked.name, asked.window)
-    return paged(found, asked.window, department_view)
+    params = call.params
+    found = await call.services.departments.list_departments(call.actor, params.name, params.page_request)
+    return to_page_view(found, params.page_request, department_view)
 
 
 @endpoint(
@@ -39,14 +33,14 @@ async def list_departments(call: Call[SearchParams]) -> Page[DepartmentView]:
     body=CreateDepartment,
     body_example={"name": "research", "description": "Everything that is not yet a product"},
     status=201,
-    errors=(ErrorCode.EXISTS,),
-    creates=True,
+    errors=(ErrorCode.ALREADY_EXISTS,),
+    idempotent=True,
 )
 async def create_department(call: Call[NoParams]) -> DepartmentView:
     """Add a department."""
     body: CreateDepartment = call.body
-    new = NewDepartment(name=body.name, description=body.description)
-    return department_view(await call.services.departments.create(call.actor, new, call.once))
+    new = CreateDepartmentInput(name=body.name, description=body.description)
+    return department_view(await call.services.departments.create(call.actor, new, call.idempotency_key))
 
 
 @endpoint(
@@ -66,9 +60,11 @@ async def read_department(call: Call[DepartmentPath]) -> DepartmentView:
     body=EditDepartment,
 )
 async def edit_department(call: Call[DepartmentPath]) -> DepartmentView:
-    """Change its description."""
+    """Change the description of a department."""
     body: EditDepartment = call.body
-    return department_view(await call.services.departments.describe(call.actor, call.params.name, body.description))
+    return department_view(
+        await call.services.departments.set_description(call.actor, call.params.name, body.description)
+    )
 
 
 @endpoint(
@@ -78,7 +74,7 @@ async def edit_department(call: Call[DepartmentPath]) -> DepartmentView:
     action=Action.DEPARTMENT_DELETE,
     params=DepartmentPath,
     status=204,
-    errors=(ErrorCode.STATE_FORBIDS,),
+    errors=(ErrorCode.CONFLICT,),
 )
 async def delete_department(call: Call[DepartmentPath]) -> None:
     """Remove a department that has no workspaces."""

@@ -1,25 +1,22 @@
-"""Users."""
+"""Endpoints for users."""
 
-from typing import Annotated
-
-from msgspec import UNSET, Meta, UnsetType
-
-from stoker.api.bodies import Body
-from stoker.api.endpoint import Call, endpoint
-from stoker.api.families import NATIVE
-from stoker.api.native.shapes import Name, Page, SearchParams, ShortText, UserView, paged, user_view
-from stoker.api.params import NoParams, Params
+from stoker.api.http.endpoint import Call, endpoint
+from stoker.api.http.families import NATIVE
+from stoker.api.http.params import NoParams, Params
+from stoker.api.native.mapping import to_page_view, user_view
+from stoker.api.native.params import SearchParams
+from stoker.domain.access.identity import UserKind, UserRole
+from stoker.domain.access.permission_rules import Action
 from stoker.domain.errors import ErrorCode
-from stoker.domain.identity import UserKind, UserRole
-from stoker.domain.listing import UserQuery
-from stoker.domain.permissions import Action
-from stoker.services.users import NewUser, UserEdit
+from stoker.domain.queries.pages import UserQuery
+from stoker.services.identity.users import CreateUserInput, UpdateUserInput
+from stoker.wire.base import Name
+from stoker.wire.identity import CreateUser, EditUser, SetPassword, UserView
+from stoker.wire.pages import PageView
 
-Password = Annotated[str, Meta(max_length=256, description="10 to 256 characters.")]
 
-
-class UserList(SearchParams, frozen=True, kw_only=True):
-    """`name` also looks at the full name and the e-mail address."""
+class UserListParams(SearchParams, frozen=True, kw_only=True):
+    """`name` also matches the full name and the e-mail address."""
 
     role: UserRole | None = None
     kind: UserKind | None = None
@@ -30,38 +27,14 @@ class UserPath(Params, frozen=True, kw_only=True):
     name: Name
 
 
-class CreateUser(Body, frozen=True, kw_only=True):
-    """Without a password the user signs in by API key only."""
-
-    name: Name
-    password: Password = ""
-    role: UserRole = UserRole.USER
-    full_name: ShortText = ""
-    email: ShortText = ""
-    default_workspace: ShortText = ""
-
-
-class EditUser(Body, frozen=True, kw_only=True):
-    role: UserRole | UnsetType = UNSET
-    full_name: ShortText | UnsetType = UNSET
-    email: ShortText | UnsetType = UNSET
-    disabled: bool | UnsetType = UNSET
-    default_workspace: ShortText | UnsetType = UNSET
-
-
-class SetPassword(Body, frozen=True, kw_only=True):
-    """`currentPassword` is needed by everyone but admins."""
-
-    password: Password
-    current_password: Annotated[str, Meta(max_length=256)] = ""
-
-
-@endpoint("GET", "/api/stoker/v1/users", family=NATIVE, action=Action.USER_LIST, params=UserList)
-async def list_users(call: Call[UserList]) -> Page[UserView]:
+@endpoint("GET", "/api/stoker/v1/users", family=NATIVE, action=Action.USER_LIST, params=UserListParams)
+async def list_users(call: Call[UserListParams]) -> PageView[UserView]:
     """Users and applications, by name."""
-    asked = call.params
-    query = UserQuery(asked.name, asked.role, asked.kind, asked.disabled)
-    return paged(await call.services.users.browse(call.actor, query, asked.window), asked.window, user_view)
+    params = call.params
+    query = UserQuery(params.name, params.role, params.kind, params.disabled)
+    return to_page_view(
+        await call.services.users.list_users(call.actor, query, params.page_request), params.page_request, user_view
+    )
 
 
 @endpoint(
@@ -72,13 +45,13 @@ async def list_users(call: Call[UserList]) -> Page[UserView]:
     body=CreateUser,
     body_example={"name": "li.wei", "password": "correct horse", "fullName": "Li Wei"},
     status=201,
-    errors=(ErrorCode.EXISTS,),
-    creates=True,
+    errors=(ErrorCode.ALREADY_EXISTS,),
+    idempotent=True,
 )
 async def create_user(call: Call[NoParams]) -> UserView:
     """Add a user."""
     body: CreateUser = call.body
-    new = NewUser(
+    new = CreateUserInput(
         name=body.name,
         password=body.password,
         role=body.role,
@@ -86,12 +59,12 @@ async def create_user(call: Call[NoParams]) -> UserView:
         email=body.email,
         default_workspace=body.default_workspace,
     )
-    return user_view(await call.services.users.create(call.actor, new, call.once))
+    return user_view(await call.services.users.create(call.actor, new, call.idempotency_key))
 
 
 @endpoint("GET", "/api/stoker/v1/users/{name}", family=NATIVE, action=Action.USER_READ, params=UserPath)
 async def read_user(call: Call[UserPath]) -> UserView:
-    """One user; who is not an admin can read only itself."""
+    """One user. Callers that are not admins can read only themselves."""
     return user_view(await call.services.users.read(call.actor, call.params.name))
 
 
@@ -103,12 +76,12 @@ async def read_user(call: Call[UserPath]) -> UserView:
     params=UserPath,
     body=EditUser,
     body_example={"disabled": True},
-    errors=(ErrorCode.STATE_FORBIDS,),
+    errors=(ErrorCode.CONFLICT,),
 )
 async def edit_user(call: Call[UserPath]) -> UserView:
-    """Change what is given. A disabled user is signed out everywhere at once."""
+    """Change the given fields. Disabling a user ends all its sessions immediately."""
     body: EditUser = call.body
-    edit = UserEdit(
+    edit = UpdateUserInput(
         role=body.role,
         full_name=body.full_name,
         email=body.email,
@@ -125,7 +98,7 @@ async def edit_user(call: Call[UserPath]) -> UserView:
     action=Action.USER_DELETE,
     params=UserPath,
     status=204,
-    errors=(ErrorCode.STATE_FORBIDS,),
+    errors=(ErrorCode.CONFLICT,),
 )
 async def delete_user(call: Call[UserPath]) -> None:
     """Remove a user with its keys, sessions and memberships. The audit log keeps its name."""
@@ -136,11 +109,11 @@ async def delete_user(call: Call[UserPath]) -> None:
     "PUT",
     "/api/stoker/v1/users/{name}/password",
     family=NATIVE,
-    action=Action.PASSWORD_SET,
+    action=Action.USER_SET_PASSWORD,
     params=UserPath,
     body=SetPassword,
     status=204,
-    errors=(ErrorCode.STATE_FORBIDS, ErrorCode.TOO_MANY_REQUESTS),
+    errors=(ErrorCode.CONFLICT, ErrorCode.TOO_MANY_REQUESTS),
 )
 async def set_password(call: Call[UserPath]) -> None:
     """Set a password and end the user's other sessions."""

@@ -1,46 +1,46 @@
-"""Reports of usage: what GPUs were used for over a range of hours, and what that cost.
+"""The endpoint for usage reports: GPU-hours and cost over a range of hours.
 
-Amounts are GPU-hours from the ledger of closed hours. `allocated` is the sum of busy, idle, starting, unmeasured and
-lost; where a row counts whole GPUs, free and faulty (lost is in it) make it up to the capacity.
+Amounts come from the ledger of closed hours; `open` is what was allocated since. `allocated` is the sum of busy, idle,
+starting, unmeasured, lost and open. Where a row counts whole GPUs, the capacity is allocated plus free plus faulty,
+where faulty includes lost.
 """
 
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
-from stoker.api.csv_text import CSV
-from stoker.api.endpoint import Call, endpoint
-from stoker.api.families import NATIVE
-from stoker.api.native.fleet import ClusterName
-from stoker.api.native.shapes import PageParams, Time, moment, paged
-from stoker.api.sheets import PARQUET, Format, sheet, wanted
-from stoker.api.streams import Stream
-from stoker.api.times import optional_instant
-from stoker.domain.clock import rfc3339
+from stoker.api.http.endpoint import Call, endpoint
+from stoker.api.http.exports import export_rows
+from stoker.api.http.families import NATIVE
+from stoker.api.http.negotiation import CSV_MEDIA_TYPE, PARQUET_MEDIA_TYPE, ExportFormat, negotiate_format
+from stoker.api.http.params import parse_optional_instant
+from stoker.api.http.streaming import Stream
+from stoker.api.native.mapping import to_page_view
+from stoker.api.native.params import ClusterName, PageParams
+from stoker.domain.access.permission_rules import Action
 from stoker.domain.errors import ErrorCode
-from stoker.domain.permissions import Action
-from stoker.domain.report import Amounts, Cost, UsageBy, UsageSort
-from stoker.domain.settings import Settings
-from stoker.domain.usage import GPU_HOUR
-from stoker.services.reports import Asked, Scope, UsageReport, UsageRow
+from stoker.domain.settings.schema import Settings
+from stoker.domain.usage.ledger import GPU_HOUR
+from stoker.domain.usage.report import UsageAmounts, UsageCost, UsageGroupBy, UsageSort
+from stoker.services.usage.reports import ReportScope, UsageReportPage, UsageReportRequest, UsageReportRow
+from stoker.wire.timestamps import to_optional_timestamp, to_timestamp
+from stoker.wire.usage import ClusterReach, UsageHours, UsageItem, UsageView
 
-DIGITS = 10
-"""A milli-GPU-millisecond is 2.8e-10 GPU-hours: so many digits tell them apart."""
-HELD = ("allocated", "busy", "idle", "starting", "unmeasured", "lost")
-REST = ("free", "faulty", "capacity")
+GPU_HOUR_DECIMALS = 10
+"""A milli-GPU-millisecond is 2.8e-10 GPU-hours, so ten decimals keep amounts distinct."""
+ALLOCATION_FIELDS = ("allocated", "busy", "idle", "starting", "unmeasured", "lost", "open")
+CAPACITY_FIELDS = ("free", "faulty", "capacity")
 Since = Annotated[str, Meta(max_length=40, description="RFC 3339; 7 days before the end when left out.")]
 Until = Annotated[str, Meta(max_length=40, description="RFC 3339, not included; now when left out.")]
-Prices = Annotated[dict[str, float], Meta(description="Of an hour of a GPU, by model; `*` is of all others.")]
-Hours = Annotated[float, Meta(description="GPU-hours.")]
-LostHours = Annotated[float, Meta(description="GPU-hours that were held while the GPU was faulty.")]
-Money = Annotated[float, Meta(description="By the prices of the settings; null where a model has none.")]
-By = Annotated[UsageBy, Meta(description="What a row is; a workspace when left out, or a value of `label`.")]
+UsageDimension = Annotated[
+    UsageGroupBy, Meta(description="What a row is; a workspace when left out, or a value of `label`.")
+]
 
 
 class UsageParams(PageParams, frozen=True, kw_only=True, rename="camel"):
-    by: By | None = None
+    by: UsageDimension | None = None
     label: Annotated[str, Meta(max_length=320, description="The key of a label: a row for each of its values.")] = ""
     since: Since | None = None
     until: Until | None = None
@@ -48,70 +48,7 @@ class UsageParams(PageParams, frozen=True, kw_only=True, rename="camel"):
     workspace: Annotated[str, Meta(max_length=63, description="Only of this workspace.")] = ""
     sort: UsageSort = UsageSort.ALLOCATED
     order: Literal["asc", "desc"] = "desc"
-    format: Annotated[Format, Meta(description="`csv` and `parquet` have every row, not a page.")] | None = None
-
-
-class UsageHours(Struct, frozen=True, kw_only=True, rename="camel"):
-    """`free`, `faulty` and `capacity` are null where a row counts only what was held."""
-
-    allocated_gpu_hours: Hours
-    busy_gpu_hours: Hours
-    idle_gpu_hours: Hours
-    starting_gpu_hours: Hours
-    unmeasured_gpu_hours: Hours
-    lost_gpu_hours: LostHours
-    free_gpu_hours: Hours | None
-    faulty_gpu_hours: Hours | None
-    capacity_gpu_hours: Hours | None
-    cost: Money | None
-    idle_cost: Money | None
-
-
-class UsageItem(Struct, frozen=True, kw_only=True, rename="camel"):
-    """`key` never changes: an id, or the name where a thing has no other. Workspace, user and cluster are of rows that
-    are workloads; the rest is as in the totals."""
-
-    key: str
-    name: str
-    workspace: str | None = None
-    user: str | None = None
-    cluster: str | None = None
-    allocated_gpu_hours: Hours
-    busy_gpu_hours: Hours
-    idle_gpu_hours: Hours
-    starting_gpu_hours: Hours
-    unmeasured_gpu_hours: Hours
-    lost_gpu_hours: LostHours
-    free_gpu_hours: Hours | None
-    faulty_gpu_hours: Hours | None
-    capacity_gpu_hours: Hours | None
-    cost: Money | None
-    idle_cost: Money | None
-
-
-class ClusterReach(Struct, frozen=True):
-    name: str
-    simulated: bool
-    through: Annotated[str, Meta(description="The end of its last closed hour; null when it has none.")] | None
-
-
-class UsageView(Struct, frozen=True, rename="camel"):
-    """Whole hours from `since` up to `until`. All that is in it lies before `through`, where the last closed hour ends,
-    unless one of the clusters is further than another."""
-
-    by: UsageBy
-    label: str
-    since: Time
-    until: Time
-    through: Time
-    clusters: list[ClusterReach]
-    currency: str
-    prices: Prices
-    unpriced_models: list[str]
-    totals: UsageHours
-    items: list[UsageItem]
-    total: int
-    next: int | None
+    format: Annotated[ExportFormat, Meta(description="`csv` and `parquet` have every row, not a page.")] | None = None
 
 
 @endpoint(
@@ -121,78 +58,95 @@ class UsageView(Struct, frozen=True, rename="camel"):
     action=Action.USAGE_READ,
     params=UsageParams,
     result=UsageView,
-    also=(CSV, PARQUET),
+    alt_media_types=(CSV_MEDIA_TYPE, PARQUET_MEDIA_TYPE),
     errors=(ErrorCode.NOT_FOUND,),
+    response_headers=("Cache-Control", "Content-Disposition"),
 )
 async def report_usage(call: Call[UsageParams]) -> UsageView | Stream:
-    """What GPUs were used for, added up over hours: most first, with the totals of everything that is asked for.
+    """GPU usage summed over hours, largest rows first, with the totals of all rows.
 
-    Admins see everything, others what their workspaces held.
+    Admins see all usage, others that of their workspaces.
     """
     params = call.params
-    asked = Asked(
+    request = UsageReportRequest(
         by=params.by,
         label=params.label,
-        since=optional_instant(params.since, "since"),
-        until=optional_instant(params.until, "until"),
+        since=parse_optional_instant(params.since, "since"),
+        until=parse_optional_instant(params.until, "until"),
         cluster=params.cluster,
         workspace=params.workspace,
         sort=params.sort,
         descending=params.order == "desc",
     )
-    form = wanted(call.request, params.format)
-    if form is Format.JSON:
-        report = await call.services.reports.usage(call.actor, asked, params.window)
-        return _view(report, params, call.services.settings)
-    scope = await call.services.reports.scope(call.actor, asked)
+    form = negotiate_format(call.request, params.format)
+    if form is ExportFormat.JSON:
+        report = await call.services.usage_reports.read_report(call.actor, request, params.page_request)
+        return _usage_view(report, params, call.services.settings)
+    scope = await call.services.usage_reports.resolve_scope(call.actor, request)
     call.headers.append(("Content-Disposition", f'attachment; filename="usage.{form}"'))
-    return await sheet(form, UsageItem, _items(call.services.reports.stream(scope), scope))
+    return await export_rows(form, UsageItem, _item_batches(call.services.usage_reports.stream_rows(scope), scope))
 
 
-async def _items(parts: AsyncIterator[list[UsageRow]], scope: Scope) -> AsyncIterator[list[UsageItem]]:
-    async for part in parts:
-        yield await asyncio.to_thread(lambda rows=part: [_item(row, scope) for row in rows])
+async def _item_batches(
+    batches: AsyncIterator[list[UsageReportRow]], scope: ReportScope
+) -> AsyncIterator[list[UsageItem]]:
+    async for batch in batches:
+        yield await asyncio.to_thread(lambda rows=batch: [_usage_item(row, scope) for row in rows])
 
 
-def _view(report: UsageReport, params: UsageParams, settings: Settings) -> UsageView:
+def _usage_view(report: UsageReportPage, params: UsageParams, settings: Settings) -> UsageView:
     scope = report.scope
-    page = paged(report.rows, params.window, lambda row: _item(row, scope))
+    page = to_page_view(report.rows, params.page_request, lambda row: _usage_item(row, scope))
     return UsageView(
-        by=scope.query.by,
+        by=scope.query.group_by,
         label=scope.query.label,
-        since=rfc3339(scope.query.from_at),
-        until=rfc3339(scope.query.to_at),
-        through=rfc3339(scope.through),
-        clusters=[
-            ClusterReach(each.cluster.name, each.cluster.simulated, moment(each.through)) for each in scope.reaches
-        ],
+        since=to_timestamp(scope.since),
+        until=to_timestamp(scope.query.to_at),
+        through=to_timestamp(scope.closed_until),
+        kept_from=to_optional_timestamp(scope.retained_from if scope.retained_from > scope.since else None),
+        open_until=to_optional_timestamp(scope.open_until),
+        closing_hours=max((coverage.hours_to_close for coverage in scope.coverage), default=0),
+        clusters=tuple(
+            ClusterReach(
+                each.cluster.name,
+                each.cluster.is_simulated,
+                to_optional_timestamp(each.closed_until),
+                each.hours_to_close,
+            )
+            for each in scope.coverage
+        ),
         currency=settings.currency,
         prices=settings.gpu_prices,
-        unpriced_models=report.unpriced,
-        totals=UsageHours(**_hours(report.totals, report.cost, whole=scope.whole)),
+        unpriced_models=tuple(report.unpriced),
+        totals=UsageHours(**_gpu_hour_fields(report.totals, report.cost, whole=scope.includes_unallocated)),
         items=page.items,
         total=page.total,
         next=page.next,
     )
 
 
-def _item(row: UsageRow, scope: Scope) -> UsageItem:
-    whose = row.workload
-    named: dict[str, Any] = (
-        {"workspace": whose.workspace, "user": whose.user, "cluster": whose.cluster} if whose else {}
+def _usage_item(row: UsageReportRow, scope: ReportScope) -> UsageItem:
+    workload = row.workload
+    owner: dict[str, Any] = (
+        {"workspace": workload.workspace, "user": workload.user, "cluster": workload.cluster} if workload else {}
     )
-    return UsageItem(key=row.key, name=row.name, **named, **_hours(row.amounts, row.cost, whole=scope.query.whole))
+    return UsageItem(
+        key=row.key,
+        name=row.name,
+        **owner,
+        **_gpu_hour_fields(row.amounts, row.cost, whole=scope.query.includes_unallocated),
+    )
 
 
-def _hours(amounts: Amounts, cost: Cost, *, whole: bool) -> dict[str, Any]:
-    held = {name: getattr(amounts, name) for name in HELD}
-    rest = {name: getattr(amounts, name) if whole else None for name in REST}
+def _gpu_hour_fields(amounts: UsageAmounts, cost: UsageCost, *, whole: bool) -> dict[str, Any]:
+    allocated = {name: getattr(amounts, name) for name in ALLOCATION_FIELDS}
+    capacity = {name: getattr(amounts, name) if whole else None for name in CAPACITY_FIELDS}
     return {
-        **{f"{name}_gpu_hours": _gpu_hours(amount) for name, amount in {**held, **rest}.items()},
+        **{f"{name}_gpu_hours": _to_gpu_hours(amount) for name, amount in {**allocated, **capacity}.items()},
         "cost": cost.allocated,
         "idle_cost": cost.idle,
     }
 
 
-def _gpu_hours(amount: int | None) -> float | None:
-    return None if amount is None else round(amount / GPU_HOUR, DIGITS)
+def _to_gpu_hours(amount: int | None) -> float | None:
+    return None if amount is None else round(amount / GPU_HOUR, GPU_HOUR_DECIMALS)

@@ -1,28 +1,29 @@
-"""GPUs that are held and not used, now."""
+"""The endpoint for allocated GPUs that are idle now."""
 
 from collections.abc import AsyncIterator
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
-from stoker.api.csv_text import CSV
-from stoker.api.endpoint import Call, endpoint
-from stoker.api.families import NATIVE
-from stoker.api.native.fleet import ClusterName
-from stoker.api.native.shapes import PageParams, Time, moment, paged
-from stoker.api.native.usage import DIGITS, Hours, Money, Prices
-from stoker.api.sheets import PARQUET, Format, sheet, wanted
-from stoker.api.staleness import mark_stale
-from stoker.api.streams import Stream
-from stoker.domain.clock import rfc3339
+from stoker.api.http.endpoint import Call, endpoint
+from stoker.api.http.exports import export_rows
+from stoker.api.http.families import NATIVE
+from stoker.api.http.negotiation import CSV_MEDIA_TYPE, PARQUET_MEDIA_TYPE, ExportFormat, negotiate_format
+from stoker.api.http.streaming import Stream
+from stoker.api.native.mapping import to_page_view
+from stoker.api.native.params import ClusterName, PageParams
+from stoker.api.native.usage.report import GPU_HOUR_DECIMALS
+from stoker.api.staleness import STALE_HEADER, mark_stale
+from stoker.domain.access.permission_rules import Action
+from stoker.domain.cluster.resources import MILLI
 from stoker.domain.errors import ErrorCode
-from stoker.domain.listing import Listing
-from stoker.domain.permissions import Action
-from stoker.domain.resources import MILLI
-from stoker.domain.usage import GPU_HOUR
-from stoker.services.waste import Wasted, WasteQuery, WasteReport
+from stoker.domain.queries.pages import PageResult
+from stoker.domain.usage.ledger import GPU_HOUR
+from stoker.services.usage.waste import WastedAllocation, WasteQuery, WasteResult
+from stoker.wire.timestamps import to_optional_timestamp, to_timestamp
+from stoker.wire.usage import WasteItem, WasteView
 
-AT_ONCE = 5000
+EXPORT_BATCH_SIZE = 5000
 Threshold = Annotated[
     float, Meta(ge=0, le=100, description="Percent: a GPU that is used no more is idle. The setting idle_threshold.")
 ]
@@ -33,45 +34,7 @@ class WasteParams(PageParams, frozen=True, kw_only=True, rename="camel"):
     least_seconds: Annotated[int, Meta(ge=0, le=10**9, description="Only GPUs that have been idle for so long.")] = 300
     cluster: ClusterName = ""
     workspace: Annotated[str, Meta(max_length=63, description="Only of this workspace.")] = ""
-    format: Annotated[Format, Meta(description="`csv` and `parquet` have every row, not a page.")] | None = None
-
-
-class WasteItem(Struct, frozen=True, rename="camel"):
-    """A workload with idle GPUs; `idleSince` is of the one that is idle longest, null when it is known of none."""
-
-    workload_id: str
-    uid: str
-    name: str
-    kind: str
-    cluster: str
-    namespace: str
-    workspace: str
-    user: str
-    models: str
-    gpus: Annotated[float, Meta(description="GPUs that it holds.")]
-    idle_gpus: Annotated[float, Meta(description="Those of them that are idle.")]
-    idle_since: Time | None
-    idle_seconds: int | None
-    idle_gpu_hours: Hours
-    cost: Money | None
-    stop_command: str
-
-
-class WasteView(Struct, frozen=True, rename="camel"):
-    """`idleGpus`, `idleGpuHours` and `cost` are of everything that is asked for, not of the page alone."""
-
-    at: Time
-    threshold: float
-    least_seconds: int
-    currency: str
-    prices: Prices
-    unpriced_models: list[str]
-    idle_gpus: float
-    idle_gpu_hours: Hours
-    cost: Money | None
-    items: list[WasteItem]
-    total: int
-    next: int | None
+    format: Annotated[ExportFormat, Meta(description="`csv` and `parquet` have every row, not a page.")] | None = None
 
 
 @endpoint(
@@ -81,39 +44,40 @@ class WasteView(Struct, frozen=True, rename="camel"):
     action=Action.USAGE_READ,
     params=WasteParams,
     result=WasteView,
-    also=(CSV, PARQUET),
+    alt_media_types=(CSV_MEDIA_TYPE, PARQUET_MEDIA_TYPE),
     errors=(ErrorCode.NOT_FOUND,),
+    response_headers=(STALE_HEADER, "Cache-Control", "Content-Disposition"),
 )
 async def report_waste(call: Call[WasteParams]) -> WasteView | Stream:
-    """Running workloads that hold GPUs and do not use them: how many, for how long, at what cost so far, worst first.
+    """Running workloads with idle allocated GPUs, how long they have been idle and the cost so far, worst first.
 
-    Admins see everything, others what is in their workspaces.
+    Admins see all workloads, others those of their workspaces.
     """
     params = call.params
     mark_stale(call, await call.services.live.clusters(params.cluster))
     query = WasteQuery(
         threshold=params.threshold,
-        least_seconds=params.least_seconds,
+        min_idle_seconds=params.least_seconds,
         cluster=params.cluster,
         workspace=params.workspace,
     )
-    report = await call.services.waste.now(call.actor, query)
-    form = wanted(call.request, params.format)
-    if form is not Format.JSON:
+    report = await call.services.waste.read_current(call.actor, query)
+    form = negotiate_format(call.request, params.format)
+    if form is not ExportFormat.JSON:
         call.headers.append(("Content-Disposition", f'attachment; filename="waste.{form}"'))
-        return await sheet(form, WasteItem, _parts(report))
-    window = params.window
-    listing = Listing(report.found[window.offset : window.offset + window.limit], len(report.found))
-    page = paged(listing, window, lambda each: _item(each, report.at))
+        return await export_rows(form, WasteItem, _item_batches(report))
+    request = params.page_request
+    result = PageResult(report.items[request.offset : request.offset + request.limit], len(report.items))
+    page = to_page_view(result, request, lambda wasted: _waste_item(wasted, report.at))
     return WasteView(
-        at=rfc3339(report.at),
+        at=to_timestamp(report.at),
         threshold=report.threshold,
         least_seconds=params.least_seconds,
         currency=call.services.settings.currency,
         prices=call.services.settings.gpu_prices,
-        unpriced_models=report.unpriced,
+        unpriced_models=tuple(report.unpriced),
         idle_gpus=report.idle_milli / MILLI,
-        idle_gpu_hours=_gpu_hours(report.amount),
+        idle_gpu_hours=_to_gpu_hours(report.amount),
         cost=report.cost,
         items=page.items,
         total=page.total,
@@ -121,12 +85,12 @@ async def report_waste(call: Call[WasteParams]) -> WasteView | Stream:
     )
 
 
-async def _parts(report: WasteReport) -> AsyncIterator[list[WasteItem]]:
-    for first in range(0, max(1, len(report.found)), AT_ONCE):
-        yield [_item(each, report.at) for each in report.found[first : first + AT_ONCE]]
+async def _item_batches(report: WasteResult) -> AsyncIterator[list[WasteItem]]:
+    for first in range(0, max(1, len(report.items)), EXPORT_BATCH_SIZE):
+        yield [_waste_item(wasted, report.at) for wasted in report.items[first : first + EXPORT_BATCH_SIZE]]
 
 
-def _item(wasted: Wasted, now: int) -> WasteItem:
+def _waste_item(wasted: WastedAllocation, now: int) -> WasteItem:
     consumer, owner = wasted.consumer, wasted.owner
     return WasteItem(
         workload_id=consumer.slug,
@@ -140,13 +104,13 @@ def _item(wasted: Wasted, now: int) -> WasteItem:
         models=", ".join(sorted(wasted.amounts)),
         gpus=consumer.gpu_milli / MILLI,
         idle_gpus=wasted.idle_milli / MILLI,
-        idle_since=moment(wasted.since),
-        idle_seconds=None if wasted.since is None else max(0, now - wasted.since) // 1000,
-        idle_gpu_hours=_gpu_hours(wasted.amount),
+        idle_since=to_optional_timestamp(wasted.idle_since),
+        idle_seconds=None if wasted.idle_since is None else max(0, now - wasted.idle_since) // 1000,
+        idle_gpu_hours=_to_gpu_hours(wasted.amount),
         cost=wasted.cost,
         stop_command=f"stoker stop {consumer.slug}",
     )
 
 
-def _gpu_hours(amount: int) -> float:
-    return round(amount / GPU_HOUR, DIGITS)
+def _to_gpu_hours(amount: int) -> float:
+    return round(amount / GPU_HOUR, GPU_HOUR_DECIMALS)

@@ -1,59 +1,23 @@
-"""Why a workload waits, and what would start it."""
+"""The endpoint that explains why a workload is pending and what would start it."""
 
 from typing import Any
 
-from msgspec import Struct
-
-from stoker.api.endpoint import Call, endpoint
-from stoker.api.families import NATIVE
-from stoker.api.native.shapes import Time, moment
-from stoker.api.native.workloads import WorkloadPath
-from stoker.api.safe.words import priority_of
-from stoker.domain.permissions import Action
-from stoker.domain.quantity import show_bytes, show_milli
-from stoker.domain.resources import Resources
-from stoker.services.explain import Suggestion
-
-
-class ReasonView(Struct, frozen=True):
-    """`code` is empty for a workload that does not wait."""
-
-    code: str
-    sentence: str
-
-
-class AmountView(Struct, frozen=True):
-    gpu: str
-    cpu: str
-    memory: str
-
-
-class BlockingView(Struct, frozen=True, rename="camel"):
-    """`workloadId` is empty for a workload that the caller may not see. One that is preemptible, and keeps its place
-    only for a time, is guaranteed it until then."""
-
-    workload_id: str
-    phase: str
-    why: str
-    resource: AmountView
-    guaranteed_until: Time | None
-
-
-class EditView(Struct, frozen=True):
-    """`patch` is the body of a PATCH that does it."""
-
-    sentence: str
-    patch: dict[str, Any]
-
-
-class ExplainView(Struct, frozen=True, rename="camel"):
-    workload_id: str
-    phase: str
-    reason: ReasonView
-    order: int
-    ahead: AmountView
-    blocking: list[BlockingView]
-    edits: list[EditView]
+from stoker.api.compat.management.enums import priority_level
+from stoker.api.http.endpoint import Call, endpoint
+from stoker.api.http.families import NATIVE
+from stoker.api.native.workloads.operations import WorkloadPath
+from stoker.domain.access.permission_rules import Action
+from stoker.domain.cluster.quantity import format_bytes, format_milli
+from stoker.domain.cluster.resources import Resources
+from stoker.services.workloads.explain import SuggestedChange
+from stoker.wire.timestamps import to_optional_timestamp
+from stoker.wire.workloads import (
+    ExplanationBlocker,
+    ExplanationReason,
+    ResourceAmounts,
+    SuggestedEdit,
+    WorkloadExplanation,
+)
 
 
 @endpoint(
@@ -63,36 +27,37 @@ class ExplainView(Struct, frozen=True, rename="camel"):
     action=Action.WORKLOAD_READ,
     params=WorkloadPath,
 )
-async def explain_workload(call: Call[WorkloadPath]) -> ExplainView:
-    """Why a workload waits, who is in its way, and edits that would start it now. Each edit was tried."""
-    answer = await call.services.explain.explain(call.actor, call.params.name)
-    return ExplainView(
-        answer.workload.slug,
-        answer.workload.phase,
-        ReasonView(answer.code, answer.sentence),
-        answer.order,
-        _amount(answer.asked_ahead),
-        [
-            BlockingView(
-                each.workload.slug if each.workload else "",
-                each.workload.phase if each.workload else "",
-                each.how,
-                _amount(each.held),
-                moment(each.guaranteed_until),
+async def explain_workload(call: Call[WorkloadPath]) -> WorkloadExplanation:
+    """Why a workload is pending, which workloads block it, and edits that would start it now. Each edit was tried."""
+    call.app.check_explain_rate(call.actor)
+    explanation = await call.services.explain.explain(call.actor, call.params.name)
+    return WorkloadExplanation(
+        explanation.workload.slug,
+        explanation.workload.phase,
+        ExplanationReason(explanation.code, explanation.sentence),
+        explanation.queue_position,
+        _amount_view(explanation.requested_ahead),
+        tuple(
+            ExplanationBlocker(
+                blocker.workload.slug if blocker.workload else "",
+                blocker.workload.phase if blocker.workload else "",
+                blocker.how,
+                _amount_view(blocker.allocated),
+                to_optional_timestamp(blocker.guaranteed_until),
             )
-            for each in answer.in_the_way
-        ],
-        [EditView(_sentence(each), patch_of(each)) for each in answer.suggestions],
+            for blocker in explanation.blockers
+        ),
+        tuple(SuggestedEdit(_suggestion_sentence(change), to_patch(change)) for change in explanation.suggestions),
     )
 
 
-def _sentence(suggestion: Suggestion) -> str:
+def _suggestion_sentence(suggestion: SuggestedChange) -> str:
     if suggestion.priority is not None:
-        return f"Raise its priority to {priority_of(suggestion.priority)}."
+        return f"Raise its priority to {priority_level(suggestion.priority)}."
     return suggestion.sentence
 
 
-def patch_of(suggestion: Suggestion) -> dict[str, Any]:
+def to_patch(suggestion: SuggestedChange) -> dict[str, Any]:
     """The suggestion as a PATCH of the management API."""
     patch: dict[str, Any] = {}
     if suggestion.any_node:
@@ -100,19 +65,19 @@ def patch_of(suggestion: Suggestion) -> dict[str, Any]:
     if suggestion.preemptible is not None:
         patch["preemptible"] = suggestion.preemptible
     if suggestion.priority is not None:
-        patch["priority"] = priority_of(suggestion.priority)
+        patch["priority"] = priority_level(suggestion.priority)
     if suggestion.replicas is not None:
         patch["replica"] = suggestion.replicas
     if suggestion.gpu_milli is not None:
-        patch["gpu"] = show_milli(suggestion.gpu_milli)
+        patch["gpu"] = format_milli(suggestion.gpu_milli)
     if suggestion.cpu_milli is not None:
-        patch["cpu"] = show_milli(suggestion.cpu_milli)
+        patch["cpu"] = format_milli(suggestion.cpu_milli)
     if suggestion.memory_bytes is not None:
-        patch["memory"] = show_bytes(suggestion.memory_bytes)
+        patch["memory"] = format_bytes(suggestion.memory_bytes)
     return patch
 
 
-def _amount(resources: Resources) -> AmountView:
-    return AmountView(
-        show_milli(resources.gpu_milli), show_milli(resources.cpu_milli), show_bytes(resources.memory_bytes)
+def _amount_view(resources: Resources) -> ResourceAmounts:
+    return ResourceAmounts(
+        format_milli(resources.gpu_milli), format_milli(resources.cpu_milli), format_bytes(resources.memory_bytes)
     )

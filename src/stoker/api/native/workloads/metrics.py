@@ -1,30 +1,27 @@
-"""What the GPUs of a workload did, for those who may see the workload."""
+"""The endpoint for GPU metrics of a workload, for callers who may see the workload."""
 
 from typing import Annotated
 
-from msgspec import Meta, Struct, structs
+from msgspec import Meta, structs
 
-from stoker.api.endpoint import Call, endpoint
-from stoker.api.families import NATIVE
-from stoker.api.native.shapes import Time
-from stoker.api.native.workloads import WorkloadPath
-from stoker.api.staleness import mark_stale
-from stoker.api.times import optional_instant
-from stoker.domain.clock import HOUR_MS, rfc3339
-from stoker.domain.errors import bad_request
-from stoker.domain.permissions import Action
-from stoker.domain.readings import Metric
-from stoker.domain.series import GpuLine, Point
-from stoker.services.measurements import AT_ONCE, Measured, span_of
+from stoker.api.http.endpoint import Call, endpoint
+from stoker.api.http.families import NATIVE
+from stoker.api.http.params import parse_optional_instant
+from stoker.api.native.workloads.operations import WorkloadPath
+from stoker.api.staleness import STALE_HEADER, mark_stale
+from stoker.domain.access.permission_rules import Action
+from stoker.domain.clock import HOUR_MS
+from stoker.domain.cluster.samples import GpuMetric
+from stoker.domain.metrics.series import GpuSeries
+from stoker.services.metrics.gpu_series import build_range
+from stoker.services.metrics.series_step import check_value_count, default_step_seconds, step_seconds_for_gpus
+from stoker.wire.timestamps import to_timestamp
+from stoker.wire.workloads import GpuMetricsView, GpuSeriesView
 
-MOST_USUAL_POINTS, LEAST_USUAL_POINTS = 120, 24
-"""How many points a series has when nothing is said; the fewer, the more GPUs."""
-LEAST_STEP = 15
-MOST_VALUES = 10 * AT_ONCE
 Instant = Annotated[str, Meta(max_length=40, description="RFC 3339.")]
 
 
-class MeasureParams(WorkloadPath, frozen=True, kw_only=True):
+class GpuMetricsParams(WorkloadPath, frozen=True, kw_only=True):
     start: Annotated[Instant, Meta(description="RFC 3339; an hour before the end when left out.")] | None = None
     end: Annotated[Instant, Meta(description="RFC 3339; now when left out.")] | None = None
     step: (
@@ -33,78 +30,42 @@ class MeasureParams(WorkloadPath, frozen=True, kw_only=True):
     ) = None
 
 
-class LineView(Struct, frozen=True):
-    """One GPU; points are `[value, unix ms]`."""
-
-    node: str
-    device: int
-    points: list[Point]
-
-
-class MeasuredView(Struct, frozen=True, rename="camel"):
-    """Utilization and memory are fractions of one, power is in watts, temperature in degrees Celsius."""
-
-    workload_id: str
-    start: Time
-    end: Time
-    step_seconds: int
-    utilization: list[LineView]
-    memory: list[LineView]
-    power: list[LineView]
-    temperature: list[LineView]
-    tflops: list[Point]
-
-
 @endpoint(
     "GET",
     "/api/stoker/v1/workloads/{name}/metrics",
     family=NATIVE,
     action=Action.WORKLOAD_READ,
-    params=MeasureParams,
+    params=GpuMetricsParams,
+    response_headers=(STALE_HEADER,),
 )
-async def read_measurements(call: Call[MeasureParams]) -> MeasuredView:
-    """The GPUs of a workload over a range: the mean of each step, and no point where there is no reading."""
-    asked = call.params
-    end = optional_instant(asked.end, "end")
+async def read_measurements(call: Call[GpuMetricsParams]) -> GpuMetricsView:
+    """GPU metrics of a workload over a range: the mean of each step; a step without samples has no point."""
+    params = call.params
+    end = parse_optional_instant(params.end, "end")
     end = call.services.clock.now() if end is None else end
-    start = optional_instant(asked.start, "start")
+    start = parse_optional_instant(params.start, "start")
     start = end - HOUR_MS if start is None else start
-    service = call.services.measurements
-    step = (asked.step or _step(start, end, MOST_USUAL_POINTS)) * 1000
-    measured = await service.read(call.actor, asked.name, span_of(start, end, step))
-    if asked.step is None and measured.is_large(len(Metric)):
-        step = _step(start, end, max(LEAST_USUAL_POINTS, AT_ONCE // (measured.gpus * len(Metric)))) * 1000
-        measured = structs.replace(measured, span=span_of(start, end, step))
-    _check_size(measured)
+    service = call.services.gpu_series
+    step = (params.step or default_step_seconds(start, end)) * 1000
+    measured = await service.get_for_workload(call.actor, params.name, build_range(start, end, step))
+    if params.step is None and measured.is_large(len(GpuMetric)):
+        step = step_seconds_for_gpus(start, end, measured.gpu_count) * 1000
+        measured = structs.replace(measured, span=build_range(start, end, step))
+    check_value_count(measured)
     mark_stale(call, await call.services.live.clusters(measured.workload.cluster_id))
-    lines = await service.lines(measured, tuple(Metric))
-    return MeasuredView(
+    series = await service.read_lines(measured, tuple(GpuMetric))
+    return GpuMetricsView(
         workload_id=measured.workload.slug,
-        start=rfc3339(start),
-        end=rfc3339(end),
+        start=to_timestamp(start),
+        end=to_timestamp(end),
         step_seconds=step // 1000,
-        utilization=_views(lines.get(Metric.UTILIZATION, [])),
-        memory=_views(lines.get(Metric.MEMORY_USED, [])),
-        power=_views(lines.get(Metric.POWER, [])),
-        temperature=_views(lines.get(Metric.TEMPERATURE, [])),
-        tflops=await service.tflops(measured),
+        utilization=_series_views(series.get(GpuMetric.UTILIZATION, [])),
+        memory=_series_views(series.get(GpuMetric.MEMORY_USED, [])),
+        power=_series_views(series.get(GpuMetric.POWER, [])),
+        temperature=_series_views(series.get(GpuMetric.TEMPERATURE, [])),
+        tflops=await service.read_tflops(measured),
     )
 
 
-def _step(start: int, end: int, points: int) -> int:
-    """Seconds, in whole quarters of a minute."""
-    return max(1, -((start - end) // (points * LEAST_STEP * 1000))) * LEAST_STEP
-
-
-def _check_size(measured: Measured) -> None:
-    values = measured.gpus * measured.points * len(Metric)
-    if values > MOST_VALUES:
-        raise bad_request(
-            "step",
-            f"{measured.gpus} GPUs of {measured.points} points each are {values} values, and {MOST_VALUES} are "
-            "the most. Use a longer step or a shorter range.",
-        )
-
-
-def _views(lines: list[GpuLine]) -> list[LineView]:
-    return [LineView(line.node, line.device, line.points) for line in lines]
+def _series_views(series: list[GpuSeries]) -> tuple[GpuSeriesView, ...]:
+    return tuple(GpuSeriesView(line.node, line.device, line.points, line.uuid) for line in series)

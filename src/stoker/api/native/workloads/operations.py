@@ -1,66 +1,56 @@
-"""What the native family adds for workloads: suspend, resume, events as they happen, a search over what was printed."""
+"""Endpoints that the native API adds for workloads: suspend, resume, rollback, events and log search."""
 
 from collections.abc import AsyncIterator
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
-from stoker.api.endpoint import Call, endpoint
-from stoker.api.families import NATIVE, STATUS, encode
-from stoker.api.native.shapes import Time
-from stoker.api.params import Params
-from stoker.api.streams import EVENT_STREAM, KEEP_ALIVE, Stream
-from stoker.api.times import optional_instant
-from stoker.domain.clock import rfc3339
+from stoker.api.http.endpoint import Call, endpoint
+from stoker.api.http.errors import NativeError
+from stoker.api.http.families import NATIVE
+from stoker.api.http.params import Params, parse_optional_instant
+from stoker.api.http.sse import SSE_KEEP_ALIVE, SSE_MEDIA_TYPE, EventSchema, encode_error, encode_event
+from stoker.api.http.streaming import Stream
+from stoker.domain.access.permission_rules import Action
 from stoker.domain.errors import ErrorCode, StokerError
-from stoker.domain.permissions import Action
-from stoker.services.events import Event
-from stoker.services.logs import SearchQuery
+from stoker.services.workloads.events import StreamedEvent
+from stoker.services.workloads.logs import LogSearchQuery
+from stoker.wire.timestamps import to_timestamp
+from stoker.wire.workloads import LogSearchHit, LogSearchResult, WorkingDirectoryView, WorkloadEvent
 
-Ref = Annotated[str, Meta(min_length=1, max_length=100, description="Workload ID or uid.")]
+WorkloadRef = Annotated[str, Meta(min_length=1, max_length=100, description="Workload ID or uid.")]
 
 
 class WorkloadPath(Params, frozen=True, kw_only=True):
-    name: Ref
+    name: WorkloadRef
 
 
-class EventParams(Params, frozen=True, kw_only=True):
+class EventStreamParams(Params, frozen=True, kw_only=True):
     workload: Annotated[str, Meta(max_length=100, description="Only of this workload.")] = ""
     after: (
         Annotated[int, Meta(ge=0, le=2**62, description="Begin after this event; from now on when left out.")] | None
     ) = None
 
 
-class SearchParams(Params, frozen=True, kw_only=True):
-    name: Ref
+class LogSearchParams(Params, frozen=True, kw_only=True):
+    name: WorkloadRef
     text: Annotated[str, Meta(max_length=1000, description="Part of the line, in any case.")] = ""
     since: Annotated[str, Meta(max_length=40, description="RFC 3339.")] | None = None
     attempt: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
     limit: Annotated[int, Meta(ge=1, le=10_000)] = 1000
 
 
-class EventView(Struct, frozen=True, rename="camel"):
-    seq: int
-    at: Time
-    workload_id: str
-    workspace: str
-    kind: str
-    phase: str
-    reason: str
-    message: str
+class WorkingDirectoryParams(Params, frozen=True, kw_only=True):
+    path: Annotated[str, Meta(min_length=1, max_length=4096, pattern="^/", description="Absolute.")]
+    workspace: Annotated[str, Meta(max_length=63, description="The caller's default one when left out.")] = ""
 
 
-class LogLineView(Struct, frozen=True):
-    pod: str
-    attempt: int
-    at: Time
-    line: str
-
-
-class LinesAnswer(Struct, frozen=True):
-    """In the order of time; the last `limit` of them."""
-
-    items: list[LogLineView]
+WORKLOAD_EVENTS = (
+    EventSchema("created", "A workload was created. The id of this and the next two events is `seq`.", WorkloadEvent),
+    EventSchema("phase", "The phase of a workload changed.", WorkloadEvent),
+    EventSchema("changed", "A workload changed, but not its phase.", WorkloadEvent),
+    EventSchema("error", "The stream cannot continue.", NativeError),
+)
 
 
 @endpoint(
@@ -70,10 +60,10 @@ class LinesAnswer(Struct, frozen=True):
     action=Action.WORKLOAD_STOP,
     params=WorkloadPath,
     status=204,
-    errors=(ErrorCode.STATE_FORBIDS,),
+    errors=(ErrorCode.CONFLICT,),
 )
 async def suspend_workload(call: Call[WorkloadPath]) -> None:
-    """Stop a workload, to be resumed later. What has ended by itself is not suspended."""
+    """Stop a workload so that it can be resumed. A workload that finished by itself cannot be suspended."""
     await call.services.workloads.suspend(call.actor, call.params.name)
 
 
@@ -84,7 +74,7 @@ async def suspend_workload(call: Call[WorkloadPath]) -> None:
     action=Action.WORKLOAD_RESUME,
     params=WorkloadPath,
     status=204,
-    errors=(ErrorCode.STATE_FORBIDS,),
+    errors=(ErrorCode.CONFLICT,),
 )
 async def resume_workload(call: Call[WorkloadPath]) -> None:
     """Queue a stopped workload again, as a new attempt."""
@@ -92,21 +82,52 @@ async def resume_workload(call: Call[WorkloadPath]) -> None:
 
 
 @endpoint(
+    "POST",
+    "/api/stoker/v1/workloads/{name}/rollback",
+    family=NATIVE,
+    action=Action.WORKLOAD_UPDATE,
+    params=WorkloadPath,
+    status=204,
+    errors=(ErrorCode.CONFLICT, ErrorCode.UNSCHEDULABLE),
+)
+async def roll_back_workload(call: Call[WorkloadPath]) -> None:
+    """Create a new revision with the spec of the previous one."""
+    await call.services.workload_updates.rollback(call.actor, call.params.name)
+
+
+@endpoint(
+    "GET",
+    "/api/stoker/v1/working-directory",
+    family=NATIVE,
+    action=Action.WORKLOAD_CREATE,
+    params=WorkingDirectoryParams,
+    errors=(ErrorCode.NOT_FOUND,),
+)
+async def check_working_directory(call: Call[WorkingDirectoryParams]) -> WorkingDirectoryView:
+    """Whether a workload could start in a directory of the machine it would run on."""
+    params = call.params
+    reason = await call.services.pod_access.working_directory_error(call.actor, params.workspace, params.path)
+    return WorkingDirectoryView(params.path, not reason, reason)
+
+
+@endpoint(
     "GET",
     "/api/stoker/v1/events",
     family=NATIVE,
     action=Action.WORKLOAD_LIST,
-    params=EventParams,
-    media_type=EVENT_STREAM,
+    params=EventStreamParams,
+    media_type=SSE_MEDIA_TYPE,
     errors=(ErrorCode.NOT_FOUND,),
+    events=WORKLOAD_EVENTS,
+    response_headers=("Cache-Control",),
 )
-async def follow_events(call: Call[EventParams]) -> Stream:
-    """Every change of a workload the caller can see, as server-sent events. `Last-Event-ID` goes on after it."""
-    sent = call.request.headers.get("last-event-id", "")
-    after = int(sent) if sent.isascii() and sent.isdigit() and len(sent) < 19 else call.params.after
-    events = call.services.events.follow(call.actor, call.params.workload, after, call.renewed)
+async def follow_events(call: Call[EventStreamParams]) -> Stream:
+    """Events of the workloads that the caller can see, as server-sent events. `Last-Event-ID` resumes after it."""
+    last_id = call.request.headers.get("last-event-id", "")
+    after = int(last_id) if last_id.isascii() and last_id.isdigit() and len(last_id) < 19 else call.params.after
+    events = call.services.events.follow(call.actor, call.params.workload, after, call.reauthenticate)
     first = await anext(events)
-    return Stream(_stream(first, events, call.origin.trace_id))
+    return Stream(_event_stream(first, events, call.origin.trace_id))
 
 
 @endpoint(
@@ -114,34 +135,39 @@ async def follow_events(call: Call[EventParams]) -> Stream:
     "/api/stoker/v1/workloads/{name}/logs",
     family=NATIVE,
     action=Action.WORKLOAD_READ,
-    params=SearchParams,
+    params=LogSearchParams,
 )
-async def search_logs(call: Call[SearchParams]) -> LinesAnswer:
-    """Lines of all pods of a workload that hold a text."""
-    asked = call.params
-    query = SearchQuery(
-        text=asked.text, since=optional_instant(asked.since, "since") or 0, attempt=asked.attempt, limit=asked.limit
+async def search_logs(call: Call[LogSearchParams]) -> LogSearchResult:
+    """Log lines of all pods of a workload that contain a text."""
+    params = call.params
+    query = LogSearchQuery(
+        text=params.text,
+        since=parse_optional_instant(params.since, "since") or 0,
+        attempt=params.attempt,
+        limit=params.limit,
     )
-    found = await call.services.logs.search(call.actor, asked.name, query)
-    return LinesAnswer([LogLineView(each.pod, each.attempt, rfc3339(each.at), each.text) for each in found])
+    hits = await call.services.logs.search(call.actor, params.name, query)
+    return LogSearchResult(tuple(LogSearchHit(hit.pod, hit.attempt, to_timestamp(hit.at), hit.text) for hit in hits))
 
 
-async def _stream(first: Event | None, events: AsyncIterator[Event | None], trace_id: str) -> AsyncIterator[bytes]:
-    yield _shown(first)
+async def _event_stream(
+    first: StreamedEvent | None, events: AsyncIterator[StreamedEvent | None], trace_id: str
+) -> AsyncIterator[bytes]:
+    yield _encode_event(first)
     try:
         async for event in events:
-            yield _shown(event)
+            yield _encode_event(event)
     except StokerError as error:
-        yield b"event: error\ndata: %b\n\n" % encode(NATIVE.failure(error, STATUS[error.code], trace_id))
+        yield encode_error(NATIVE, error, trace_id)
 
 
-def _shown(event: Event | None) -> bytes:
+def _encode_event(event: StreamedEvent | None) -> bytes:
     if event is None:
-        return KEEP_ALIVE
-    change = event.change
-    view = EventView(
+        return SSE_KEEP_ALIVE
+    change = event.event
+    view = WorkloadEvent(
         change.seq,
-        rfc3339(change.at),
+        to_timestamp(change.at),
         change.slug,
         event.workspace,
         change.kind,
@@ -149,4 +175,4 @@ def _shown(event: Event | None) -> bytes:
         change.reason,
         change.message,
     )
-    return b"id: %d\nevent: %b\ndata: %b\n\n" % (change.seq, change.kind.encode(), encode(view))
+    return encode_event(change.kind, view, change.seq)

@@ -1,18 +1,23 @@
-"""What a workload, or one pod of it, did over a range."""
+"""Metrics of workloads and pods over a time range."""
 
 from typing import Annotated, Literal
 
 from msgspec import Meta
 from starlette.responses import Response
 
-from stoker.api.csv_text import CSV
-from stoker.api.endpoint import Call, endpoint
-from stoker.api.families import RUNAI
-from stoker.api.runai.measured import Asked, Metrics, MetricsSpan, read_metrics
-from stoker.api.runai.words import TYPES
-from stoker.api.runai.workloads import WORKLOADS
+from stoker.api.compat.runai.enums import KINDS_BY_TYPE
+from stoker.api.compat.runai.metrics.metric_mapping import (
+    MetricsParamsT,
+    MetricsRangeParams,
+    RunaiMetrics,
+    query_metrics,
+)
+from stoker.api.compat.runai.workloads.list_endpoints import WORKLOADS_PATH
+from stoker.api.http.endpoint import Call, endpoint
+from stoker.api.http.families import RUNAI
+from stoker.api.http.negotiation import CSV_MEDIA_TYPE
+from stoker.domain.access.permission_rules import Action
 from stoker.domain.errors import ErrorCode, not_found
-from stoker.domain.permissions import Action
 
 MetricType = Literal[
     "GPU_UTILIZATION",
@@ -76,21 +81,21 @@ PodMetricType = Literal[
     "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL_PER_GPU",
 ]
 InferenceMetricType = Literal["THROUGHPUT", "LATENCY"]
-"""Requests a second; milliseconds of one."""
+"""Requests per second, and milliseconds per request."""
 PodId = Annotated[str, Meta(min_length=1, max_length=100, description="The id of a pod, or its name.")]
-FAILURES = (ErrorCode.NOT_FOUND, ErrorCode.BACKEND_DOWN)
+ENDPOINT_ERRORS = (ErrorCode.NOT_FOUND, ErrorCode.UNAVAILABLE)
 
 
-class MetricsParams(MetricsSpan, frozen=True, kw_only=True, rename="camel"):
+class RunaiMetricsParams(MetricsRangeParams, frozen=True, kw_only=True, rename="camel"):
     metric_type: Annotated[tuple[MetricType, ...], Meta(min_length=1, max_length=100)]
 
 
-class PodMetricsParams(MetricsSpan, frozen=True, kw_only=True, rename="camel"):
+class RunaiPodMetricsParams(MetricsRangeParams, frozen=True, kw_only=True, rename="camel"):
     pod_id: PodId
     metric_type: Annotated[tuple[PodMetricType, ...], Meta(min_length=1, max_length=100)]
 
 
-class InferenceMetricsParams(MetricsSpan, frozen=True, kw_only=True, rename="camel"):
+class InferenceMetricsParams(MetricsRangeParams, frozen=True, kw_only=True, rename="camel"):
     metric_type: Annotated[tuple[InferenceMetricType, ...], Meta(min_length=1, max_length=100)]
 
 
@@ -100,75 +105,77 @@ class InferencePodMetricsParams(InferenceMetricsParams, frozen=True, kw_only=Tru
 
 @endpoint(
     "GET",
-    f"{WORKLOADS}/{{workloadId}}/metrics",
+    f"{WORKLOADS_PATH}/{{workloadId}}/metrics",
     family=RUNAI,
     action=Action.WORKLOAD_READ,
-    params=MetricsParams,
-    result=Metrics,
-    partly=Metrics,
-    also=(CSV,),
-    errors=FAILURES,
+    params=RunaiMetricsParams,
+    result=RunaiMetrics,
+    multi_status=RunaiMetrics,
+    alt_media_types=(CSV_MEDIA_TYPE,),
+    errors=ENDPOINT_ERRORS,
 )
-async def read_runai_metrics(call: Call[MetricsParams]) -> Metrics | Response:
-    """What a workload asked for, held and used: so many samples, each at the end of an equal part of the range.
+async def read_runai_metrics(call: Call[RunaiMetricsParams]) -> RunaiMetrics | Response:
+    """Requested, allocated and used resources of a workload: samples at the ends of equal parts of the range.
 
-    207 when only some types could be read; `errors` then names the others.
+    207 if only some types could be read; `errors` lists the others.
     """
-    return await read_metrics(call, call.params.metric_type)
+    return await query_metrics(call, call.params.metric_type)
 
 
 @endpoint(
     "GET",
-    f"{WORKLOADS}/{{workloadId}}/pods/{{podId}}/metrics",
+    f"{WORKLOADS_PATH}/{{workloadId}}/pods/{{podId}}/metrics",
     family=RUNAI,
     action=Action.WORKLOAD_READ,
-    params=PodMetricsParams,
-    result=Metrics,
-    partly=Metrics,
-    also=(CSV,),
-    errors=FAILURES,
+    params=RunaiPodMetricsParams,
+    result=RunaiMetrics,
+    multi_status=RunaiMetrics,
+    alt_media_types=(CSV_MEDIA_TYPE,),
+    errors=ENDPOINT_ERRORS,
 )
-async def read_runai_pod_metrics(call: Call[PodMetricsParams]) -> Metrics | Response:
-    """What one pod used and served; types that end in `PER_GPU` have a line for each of its GPUs.
+async def read_runai_pod_metrics(call: Call[RunaiPodMetricsParams]) -> RunaiMetrics | Response:
+    """Metrics of one pod; types that end in `PER_GPU` have a series for each of its GPUs.
 
-    207 when only some types could be read; `errors` then names the others.
+    207 if only some types could be read; `errors` lists the others.
     """
-    return await read_metrics(call, call.params.metric_type, call.params.pod_id)
+    return await query_metrics(call, call.params.metric_type, call.params.pod_id)
 
 
 @endpoint(
     "GET",
-    f"{WORKLOADS}/inferences/{{workloadId}}/metrics",
+    f"{WORKLOADS_PATH}/inferences/{{workloadId}}/metrics",
     family=RUNAI,
     action=Action.WORKLOAD_READ,
     params=InferenceMetricsParams,
-    result=Metrics,
-    also=(CSV,),
-    errors=FAILURES,
+    result=RunaiMetrics,
+    alt_media_types=(CSV_MEDIA_TYPE,),
+    errors=ENDPOINT_ERRORS,
 )
-async def read_inference_metrics(call: Call[InferenceMetricsParams]) -> Metrics | Response:
-    """How many requests a second an inference workload was done with, and how long one took, in milliseconds."""
-    await _must_serve(call)
-    return await read_metrics(call, call.params.metric_type)
+async def read_inference_metrics(call: Call[InferenceMetricsParams]) -> RunaiMetrics | Response:
+    """Throughput and latency of an inference workload, in requests per second and milliseconds."""
+    await _require_inference(call)
+    return await query_metrics(call, call.params.metric_type)
 
 
 @endpoint(
     "GET",
-    f"{WORKLOADS}/inferences/{{workloadId}}/pods/{{podId}}/metrics",
+    f"{WORKLOADS_PATH}/inferences/{{workloadId}}/pods/{{podId}}/metrics",
     family=RUNAI,
     action=Action.WORKLOAD_READ,
     params=InferencePodMetricsParams,
-    result=Metrics,
-    also=(CSV,),
-    errors=FAILURES,
+    result=RunaiMetrics,
+    alt_media_types=(CSV_MEDIA_TYPE,),
+    errors=ENDPOINT_ERRORS,
 )
-async def read_inference_pod_metrics(call: Call[InferencePodMetricsParams]) -> Metrics | Response:
-    """The same of one replica."""
-    await _must_serve(call)
-    return await read_metrics(call, call.params.metric_type, call.params.pod_id)
+async def read_inference_pod_metrics(call: Call[InferencePodMetricsParams]) -> RunaiMetrics | Response:
+    """Throughput and latency of one replica of an inference workload."""
+    await _require_inference(call)
+    return await query_metrics(call, call.params.metric_type, call.params.pod_id)
 
 
-async def _must_serve(call: Call[Asked]) -> None:
+async def _require_inference(call: Call[MetricsParamsT]) -> None:
     uid = call.params.workload_id
-    if (await call.services.workloads.read(call.actor, uid)).entry.workload.kind not in TYPES["inferences"]:
+    if (await call.services.workload_queries.read(call.actor, uid)).entry.workload.kind not in KINDS_BY_TYPE[
+        "inferences"
+    ]:
         raise not_found("workload", uid)

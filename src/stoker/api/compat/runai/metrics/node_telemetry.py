@@ -1,20 +1,20 @@
-"""Nodes added up now. Every number is text here."""
+"""Current totals of nodes. Numbers are strings."""
 
 from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta
 from starlette.responses import Response
 
-from stoker.api.csv_text import CSV, wants_csv
-from stoker.api.endpoint import Call, endpoint
-from stoker.api.families import RUNAI
-from stoker.api.params import Params
-from stoker.api.runai.telemetry import Telemetry, TelemetryGroup, TelemetryValue, telemetry_csv
-from stoker.api.runai.translate import number_text
-from stoker.domain.clock import rfc3339
+from stoker.api.compat.runai.metrics.workload_telemetry import Telemetry, TelemetryGroup, TelemetryValue, telemetry_csv
+from stoker.api.compat.runai.workloads.mapping import format_number
+from stoker.api.http.endpoint import Call, endpoint
+from stoker.api.http.families import RUNAI
+from stoker.api.http.negotiation import CSV_MEDIA_TYPE, prefers_csv
+from stoker.api.http.params import Params
+from stoker.domain.access.permission_rules import Action
+from stoker.domain.clock import format_rfc3339
 from stoker.domain.errors import ErrorCode
-from stoker.domain.permissions import Action
-from stoker.services.node_totals import NodeAmount, NodeGrouping, NodeSum
+from stoker.services.fleet.node_aggregates import NodeAggregate, NodeGrouping, NodeMetric
 
 NodeTelemetryType = Literal[
     "READY_GPU_NODES",
@@ -35,25 +35,25 @@ NodeTelemetryType = Literal[
     "FULLY_FREE_GPU_NODES",
 ]
 NodeGroupBy = Literal["ClusterId", "Nodepool", "Node"]
-AMOUNTS: dict[NodeTelemetryType, NodeAmount] = {
-    "READY_GPU_NODES": NodeAmount.READY_GPU_NODES,
-    "READY_GPUS": NodeAmount.READY_GPUS,
-    "TOTAL_GPU_NODES": NodeAmount.GPU_NODES,
-    "TOTAL_GPUS": NodeAmount.GPUS,
-    "IDLE_ALLOCATED_GPUS": NodeAmount.IDLE_GPUS,
-    "FREE_GPUS": NodeAmount.FREE_GPUS,
-    "ALLOCATED_GPUS": NodeAmount.ALLOCATED_GPUS,
-    "TOTAL_CPU_CORES": NodeAmount.CPUS,
-    "USED_CPU_CORES": NodeAmount.USED_CPUS,
-    "ALLOCATED_CPU_CORES": NodeAmount.ALLOCATED_CPUS,
-    "TOTAL_GPU_MEMORY_BYTES": NodeAmount.GPU_MEMORY,
-    "USED_GPU_MEMORY_BYTES": NodeAmount.GPU_MEMORY_USED,
-    "TOTAL_CPU_MEMORY_BYTES": NodeAmount.MEMORY,
-    "USED_CPU_MEMORY_BYTES": NodeAmount.USED_MEMORY,
-    "ALLOCATED_CPU_MEMORY_BYTES": NodeAmount.ALLOCATED_MEMORY,
-    "FULLY_FREE_GPU_NODES": NodeAmount.FREE_GPU_NODES,
+AMOUNT_BY_TYPE: dict[NodeTelemetryType, NodeMetric] = {
+    "READY_GPU_NODES": NodeMetric.READY_GPU_NODES,
+    "READY_GPUS": NodeMetric.READY_GPUS,
+    "TOTAL_GPU_NODES": NodeMetric.GPU_NODES,
+    "TOTAL_GPUS": NodeMetric.GPUS,
+    "IDLE_ALLOCATED_GPUS": NodeMetric.IDLE_GPUS,
+    "FREE_GPUS": NodeMetric.FREE_GPUS,
+    "ALLOCATED_GPUS": NodeMetric.ALLOCATED_GPUS,
+    "TOTAL_CPU_CORES": NodeMetric.CPUS,
+    "USED_CPU_CORES": NodeMetric.USED_CPUS,
+    "ALLOCATED_CPU_CORES": NodeMetric.ALLOCATED_CPUS,
+    "TOTAL_GPU_MEMORY_BYTES": NodeMetric.GPU_MEMORY,
+    "USED_GPU_MEMORY_BYTES": NodeMetric.GPU_MEMORY_USED,
+    "TOTAL_CPU_MEMORY_BYTES": NodeMetric.MEMORY,
+    "USED_CPU_MEMORY_BYTES": NodeMetric.USED_MEMORY,
+    "ALLOCATED_CPU_MEMORY_BYTES": NodeMetric.ALLOCATED_MEMORY,
+    "FULLY_FREE_GPU_NODES": NodeMetric.FREE_GPU_NODES,
 }
-GROUPINGS: dict[NodeGroupBy, tuple[NodeGrouping, str]] = {
+GROUPING_BY_NAME: dict[NodeGroupBy, tuple[NodeGrouping, str]] = {
     "ClusterId": (NodeGrouping.CLUSTER, "cluster"),
     "Nodepool": (NodeGrouping.POOL, "nodepool"),
     "Node": (NodeGrouping.NODE, "node"),
@@ -74,21 +74,21 @@ class NodeTelemetryParams(Params, frozen=True, kw_only=True, rename="camel"):
     action=Action.CLUSTER_READ,
     params=NodeTelemetryParams,
     result=Telemetry,
-    also=(CSV,),
+    alt_media_types=(CSV_MEDIA_TYPE,),
     errors=(ErrorCode.NOT_FOUND,),
 )
 async def read_node_telemetry(call: Call[NodeTelemetryParams]) -> Telemetry | Response:
-    """What nodes have, hold and use now, of all of them or in groups."""
+    """Current capacity, allocation and usage of nodes, in total or by group."""
     asked = call.params
-    groups = [GROUPINGS[each] for each in dict.fromkeys(asked.group_by)]
-    sums, at = await call.services.node_totals.read(
-        AMOUNTS[asked.telemetry_type], [by for by, _ in groups], asked.cluster_id, asked.nodepool_name
+    groups = [GROUPING_BY_NAME[each] for each in dict.fromkeys(asked.group_by)]
+    sums, at = await call.services.node_aggregates.read(
+        AMOUNT_BY_TYPE[asked.telemetry_type], [by for by, _ in groups], asked.cluster_id, asked.nodepool_name
     )
     keys = [key for _, key in groups]
-    answer = Telemetry(asked.telemetry_type, rfc3339(at), [_value(each, keys) for each in sums])
-    return telemetry_csv(answer, keys) if wants_csv(call.request) else answer
+    answer = Telemetry(asked.telemetry_type, format_rfc3339(at), [_to_value(each, keys) for each in sums])
+    return telemetry_csv(answer, keys) if prefers_csv(call.request) else answer
 
 
-def _value(found: NodeSum, keys: list[str]) -> TelemetryValue:
+def _to_value(found: NodeAggregate, keys: list[str]) -> TelemetryValue:
     groups = [TelemetryGroup(key, value, name or UNSET) for key, (value, name) in zip(keys, found.groups, strict=True)]
-    return TelemetryValue(number_text(found.amount), groups or UNSET)
+    return TelemetryValue(format_number(found.value), groups or UNSET)

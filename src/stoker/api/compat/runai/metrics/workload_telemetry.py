@@ -1,4 +1,4 @@
-"""Workloads added up now. Every number is text here."""
+"""Current totals of workloads. Numbers are strings."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -6,45 +6,52 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.responses import Response
 
-from stoker.api.csv_text import CSV, csv_response, wants_csv
-from stoker.api.endpoint import Call, endpoint
-from stoker.api.families import RUNAI
-from stoker.api.params import Params
-from stoker.api.runai.translate import number_text
-from stoker.api.runai.workloads import WORKLOADS
-from stoker.domain.clock import rfc3339
+from stoker.api.compat.runai.workloads.list_endpoints import WORKLOADS_PATH
+from stoker.api.compat.runai.workloads.mapping import format_number
+from stoker.api.http.endpoint import Call, endpoint
+from stoker.api.http.exports import csv_response
+from stoker.api.http.families import RUNAI
+from stoker.api.http.negotiation import CSV_MEDIA_TYPE, prefers_csv
+from stoker.api.http.params import Params
+from stoker.domain.access.permission_rules import Action
+from stoker.domain.clock import format_rfc3339
 from stoker.domain.errors import ErrorCode, bad_request
-from stoker.domain.permissions import Action
-from stoker.domain.workload import Phase
-from stoker.services.summary import Amount, Group, Grouping, Sum, SummaryQuery
+from stoker.domain.workload.phase import Phase
+from stoker.services.fleet.workload_aggregates import (
+    AggregateGroup,
+    AggregateGrouping,
+    AggregateMetric,
+    AggregateValue,
+    WorkloadAggregateQuery,
+)
 
 TelemetryType = Literal["WORKLOADS_COUNT", "GPU_ALLOCATION", "PENDING_TIME_DISTRIBUTION"]
 GroupBy = Literal["ClusterId", "DepartmentId", "ProjectId", "Type", "CurrentNodepools", "Phase", "Category"]
-AMOUNTS: dict[TelemetryType, Amount] = {
-    "WORKLOADS_COUNT": Amount.WORKLOADS,
-    "GPU_ALLOCATION": Amount.GPUS,
-    "PENDING_TIME_DISTRIBUTION": Amount.WAITING,
+AMOUNT_BY_TYPE: dict[TelemetryType, AggregateMetric] = {
+    "WORKLOADS_COUNT": AggregateMetric.WORKLOADS,
+    "GPU_ALLOCATION": AggregateMetric.GPUS,
+    "PENDING_TIME_DISTRIBUTION": AggregateMetric.PENDING,
 }
-GROUPINGS: dict[GroupBy, Grouping] = {
-    "ClusterId": Grouping.CLUSTER,
-    "DepartmentId": Grouping.DEPARTMENT,
-    "ProjectId": Grouping.WORKSPACE,
-    "Type": Grouping.KIND,
-    "CurrentNodepools": Grouping.POOLS,
-    "Phase": Grouping.PHASE,
-    "Category": Grouping.CATEGORY,
+GROUPING_BY_NAME: dict[GroupBy, AggregateGrouping] = {
+    "ClusterId": AggregateGrouping.CLUSTER,
+    "DepartmentId": AggregateGrouping.DEPARTMENT,
+    "ProjectId": AggregateGrouping.WORKSPACE,
+    "Type": AggregateGrouping.KIND,
+    "CurrentNodepools": AggregateGrouping.POOLS,
+    "Phase": AggregateGrouping.PHASE,
+    "Category": AggregateGrouping.CATEGORY,
 }
-KEYS = {
-    Grouping.CLUSTER: "cluster",
-    Grouping.DEPARTMENT: "department",
-    Grouping.WORKSPACE: "project",
-    Grouping.KIND: "type",
-    Grouping.POOLS: "nodepool",
-    Grouping.PHASE: "phase",
-    Grouping.CATEGORY: "category",
-    Grouping.WAITED: "pendingTime",
+KEY_BY_GROUPING = {
+    AggregateGrouping.CLUSTER: "cluster",
+    AggregateGrouping.DEPARTMENT: "department",
+    AggregateGrouping.WORKSPACE: "project",
+    AggregateGrouping.KIND: "type",
+    AggregateGrouping.POOLS: "nodepool",
+    AggregateGrouping.PHASE: "phase",
+    AggregateGrouping.CATEGORY: "category",
+    AggregateGrouping.WAIT_TIME: "pendingTime",
 }
-WAITED = ("<5m", "5m-1h", "1h-24h", ">24h")
+PENDING_TIME_BUCKETS = ("<5m", "5m-1h", "1h-24h", ">24h")
 
 
 class TelemetryParams(Params, frozen=True, kw_only=True, rename="camel"):
@@ -76,50 +83,52 @@ class Telemetry(Struct, frozen=True):
 
 @endpoint(
     "GET",
-    f"{WORKLOADS}/telemetry",
+    f"{WORKLOADS_PATH}/telemetry",
     family=RUNAI,
     action=Action.WORKLOAD_LIST,
     params=TelemetryParams,
     result=Telemetry,
-    also=(CSV,),
+    alt_media_types=(CSV_MEDIA_TYPE,),
     errors=(ErrorCode.NOT_FOUND,),
 )
 async def read_runai_telemetry(call: Call[TelemetryParams]) -> Telemetry | Response:
-    """How many workloads there are, what they hold, or how long they have waited; deleted ones do not count.
+    """Current count, allocation or pending time of workloads, without deleted ones.
 
-    A workload in several node pools counts once, in the group of exactly these pools. The lengths of a wait are a group
-    of their own: less than 5 minutes, an hour, a day, and more.
+    A workload in several node pools counts once, in the group of exactly these pools. Pending times are grouped into
+    less than 5 minutes, an hour, a day, and more.
     """
     asked = call.params
-    groups = tuple(dict.fromkeys(GROUPINGS[each] for each in asked.group_by))
-    if AMOUNTS[asked.telemetry_type] is Amount.WAITING:
+    groups = tuple(dict.fromkeys(GROUPING_BY_NAME[each] for each in asked.group_by))
+    if AMOUNT_BY_TYPE[asked.telemetry_type] is AggregateMetric.PENDING:
         if len(groups) > 1:
             raise bad_request("groupBy", "the time waited is a group itself, and two are the most. Use one at most.")
-        groups = (Grouping.WAITED, *groups)
-    query = SummaryQuery(
-        amount=AMOUNTS[asked.telemetry_type],
+        groups = (AggregateGrouping.WAIT_TIME, *groups)
+    query = WorkloadAggregateQuery(
+        metric=AMOUNT_BY_TYPE[asked.telemetry_type],
         by=groups,
         cluster=asked.cluster_id or asked.cluster,
         pool=asked.nodepool_name,
         department_id=asked.department_id,
         phases=asked.filter_by_phases or None,
     )
-    sums, at = await call.services.summary.read(call.actor, query)
-    answer = Telemetry(asked.telemetry_type, rfc3339(at), [_value(each) for each in sums])
-    return telemetry_csv(answer, [KEYS[each] for each in groups]) if wants_csv(call.request) else answer
+    sums, at = await call.services.workload_aggregates.read(call.actor, query)
+    answer = Telemetry(asked.telemetry_type, format_rfc3339(at), [_to_value(each) for each in sums])
+    return telemetry_csv(answer, [KEY_BY_GROUPING[each] for each in groups]) if prefers_csv(call.request) else answer
 
 
-def _value(found: Sum) -> TelemetryValue:
-    return TelemetryValue(number_text(found.amount), [_group(each) for each in found.groups] if found.groups else UNSET)
+def _to_value(found: AggregateValue) -> TelemetryValue:
+    return TelemetryValue(
+        format_number(found.value), [_to_group(each) for each in found.groups] if found.groups else UNSET
+    )
 
 
-def _group(group: Group) -> TelemetryGroup:
-    value = WAITED[int(group.value)] if group.by is Grouping.WAITED else group.value
-    return TelemetryGroup(KEYS[group.by], value, group.name or UNSET)
+def _to_group(group: AggregateGroup) -> TelemetryGroup:
+    value = PENDING_TIME_BUCKETS[int(group.value)] if group.by is AggregateGrouping.WAIT_TIME else group.value
+    return TelemetryGroup(KEY_BY_GROUPING[group.by], value, group.name or UNSET)
 
 
 def telemetry_csv(answer: Telemetry, keys: Sequence[str]) -> Response:
-    """A line for each value, with its groups."""
+    """One line for each value, with its groups."""
     return csv_response(
         ("telemetryType", "timestamp", *keys, "value"),
         (

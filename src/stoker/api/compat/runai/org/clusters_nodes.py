@@ -1,36 +1,37 @@
-"""Clusters, node pools and nodes, as they are now."""
+"""Clusters, node pools and nodes in their current state."""
 
 from collections import defaultdict
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from stoker.api.endpoint import Call, endpoint
-from stoker.api.families import RUNAI
-from stoker.api.params import NoParams, Params
-from stoker.api.runai.organisation import CountAnswer
-from stoker.api.runai.shelf import Shelf, ShelfParams, everything
-from stoker.api.runai.words import TENANT_ID
-from stoker.domain.clock import parse_rfc3339, rfc3339
+from stoker.api.compat.runai.enums import TENANT_ID
+from stoker.api.compat.runai.in_memory_list import InMemoryListParams, ListSchema, fetch_all
+from stoker.api.compat.runai.org.projects import CountAnswer
+from stoker.api.http.endpoint import Call, endpoint
+from stoker.api.http.families import RUNAI
+from stoker.api.http.params import NoParams, Params
+from stoker.domain.access.identity import Cluster
+from stoker.domain.access.permission_rules import Action
+from stoker.domain.clock import format_rfc3339, parse_rfc3339
+from stoker.domain.cluster.live_view import LiveNode
+from stoker.domain.cluster.node import DEFAULT_POOL
 from stoker.domain.errors import not_found
-from stoker.domain.identity import Cluster
-from stoker.domain.listing import Listing, Window
-from stoker.domain.live import NodeNow
-from stoker.domain.node import DEFAULT_POOL
-from stoker.domain.permissions import Action
-from stoker.services.grids import NodeQuery
-from stoker.services.live import ClusterNow
+from stoker.domain.names import natural_sort_key
+from stoker.domain.queries.pages import PageRequest, PageResult
+from stoker.services.fleet.live import ClusterLiveStatus
+from stoker.services.fleet.node_grid import NodeQuery
 
 POOL_LABEL = "stoker.pool"
 CREATOR = "stoker"
-Found = tuple[Cluster, NodeNow]
+ClusterNode = tuple[Cluster, LiveNode]
 
 
-class ClusterPath(Params, frozen=True, kw_only=True, rename="camel"):
+class RunaiClusterPath(Params, frozen=True, kw_only=True, rename="camel"):
     cluster_uuid: Annotated[str, Meta(min_length=1, max_length=100)]
 
 
-class ClusterNodes(ShelfParams, frozen=True, kw_only=True, rename="camel"):
+class ClusterNodesParams(InMemoryListParams, frozen=True, kw_only=True, rename="camel"):
     cluster_uuid: Annotated[str, Meta(min_length=1, max_length=100)]
 
 
@@ -38,7 +39,7 @@ class PoolPath(Params, frozen=True, kw_only=True, rename="camel"):
     nodepool_id: Annotated[str, Meta(min_length=1, max_length=200)]
 
 
-class ClusterState(Struct, frozen=True):
+class RunaiClusterState(Struct, frozen=True):
     state: str
 
 
@@ -49,7 +50,7 @@ class ClusterRow(Struct, frozen=True, kw_only=True, rename="camel"):
     created_at: str
     updated_at: str
     last_liveness: str | None
-    status: ClusterState
+    status: RunaiClusterState
 
 
 class PoolStatus(Struct, frozen=True):
@@ -106,7 +107,7 @@ class NodesAnswer(Struct, frozen=True):
     next: int | None
 
 
-POOLS: Shelf[PoolRow] = Shelf(
+NODE_POOL_LIST: ListSchema[PoolRow] = ListSchema(
     {
         "name": lambda row: row.name,
         "phase": lambda row: row.phase,
@@ -116,10 +117,10 @@ POOLS: Shelf[PoolRow] = Shelf(
     },
     frozenset({"createdAt", "updatedAt"}),
 )
-NODES: Shelf[Found] = Shelf(
+NODE_LIST: ListSchema[ClusterNode] = ListSchema(
     {
         "name": lambda row: row[1].name,
-        "status": lambda row: _status(row[1]),
+        "status": lambda row: _node_status(row[1]),
         "nodePool": lambda row: row[1].pool,
         "gpuType": lambda row: row[1].models[0] if row[1].models else None,
         "clusterUuid": lambda row: row[0].id,
@@ -129,87 +130,93 @@ NODES: Shelf[Found] = Shelf(
 
 @endpoint("GET", "/api/v1/clusters", family=RUNAI, action=Action.CLUSTER_READ)
 async def list_clusters(call: Call[NoParams]) -> list[ClusterRow]:
-    """Every cluster, by name."""
-    return [_cluster(each) for each in await call.services.live.clusters()]
+    """All clusters, sorted by name."""
+    return [_to_cluster(each) for each in await call.services.live.clusters()]
 
 
-@endpoint("GET", "/api/v1/clusters/{clusterUuid}", family=RUNAI, action=Action.CLUSTER_READ, params=ClusterPath)
-async def read_cluster(call: Call[ClusterPath]) -> ClusterRow:
+@endpoint("GET", "/api/v1/clusters/{clusterUuid}", family=RUNAI, action=Action.CLUSTER_READ, params=RunaiClusterPath)
+async def read_cluster(call: Call[RunaiClusterPath]) -> ClusterRow:
     """One cluster."""
     [found] = await call.services.live.clusters(call.params.cluster_uuid)
-    return _cluster(found)
+    return _to_cluster(found)
 
 
-@endpoint("GET", "/api/v1/node-pools", family=RUNAI, action=Action.CLUSTER_READ, params=ShelfParams)
-async def list_node_pools(call: Call[ShelfParams]) -> PoolsAnswer:
+@endpoint("GET", "/api/v1/node-pools", family=RUNAI, action=Action.CLUSTER_READ, params=InMemoryListParams)
+async def list_node_pools(call: Call[InMemoryListParams]) -> PoolsAnswer:
     """The node pools of all clusters; each cluster has one called default."""
-    return PoolsAnswer(*POOLS.page(await _pools(call), call.params))
+    return PoolsAnswer(*NODE_POOL_LIST.page(await _list_pools(call), call.params))
 
 
-@endpoint("GET", "/api/v1/node-pools/count", family=RUNAI, action=Action.CLUSTER_READ, params=ShelfParams)
-async def count_node_pools(call: Call[ShelfParams]) -> CountAnswer:
-    """How many node pools there are."""
-    return CountAnswer(len(POOLS.chosen(await _pools(call), call.params)))
+@endpoint("GET", "/api/v1/node-pools/count", family=RUNAI, action=Action.CLUSTER_READ, params=InMemoryListParams)
+async def count_node_pools(call: Call[InMemoryListParams]) -> CountAnswer:
+    """The number of node pools."""
+    return CountAnswer(len(NODE_POOL_LIST.select(await _list_pools(call), call.params)))
 
 
 @endpoint("GET", "/api/v1/node-pools/{nodepoolId}", family=RUNAI, action=Action.CLUSTER_READ, params=PoolPath)
 async def read_node_pool(call: Call[PoolPath]) -> PoolRow:
     """One node pool."""
-    for row in await _pools(call):
+    for row in await _list_pools(call):
         if row.id == call.params.nodepool_id:
             return row
     raise not_found("node pool", call.params.nodepool_id)
 
 
-@endpoint("GET", "/api/v1/nodes", family=RUNAI, action=Action.CLUSTER_READ, params=ShelfParams)
-async def list_all_nodes(call: Call[ShelfParams]) -> NodesAnswer:
-    """The nodes of all clusters, by name."""
-    return _nodes_answer(await _nodes(call, ""), call.params)
+@endpoint("GET", "/api/v1/nodes", family=RUNAI, action=Action.CLUSTER_READ, params=InMemoryListParams)
+async def list_all_nodes(call: Call[InMemoryListParams]) -> NodesAnswer:
+    """The nodes of all clusters, sorted by name."""
+    return _to_nodes_answer(await _list_nodes(call, ""), call.params)
 
 
-@endpoint("GET", "/api/v1/nodes/count", family=RUNAI, action=Action.CLUSTER_READ, params=ShelfParams)
-async def count_nodes(call: Call[ShelfParams]) -> CountAnswer:
-    """How many nodes there are."""
-    return CountAnswer(len(NODES.chosen(await _nodes(call, ""), call.params)))
-
-
-@endpoint("GET", "/api/v1/clusters/{clusterUuid}/nodes", family=RUNAI, action=Action.CLUSTER_READ, params=ClusterNodes)
-async def list_cluster_nodes(call: Call[ClusterNodes]) -> NodesAnswer:
-    """The nodes of one cluster, by name."""
-    return _nodes_answer(await _nodes(call, call.params.cluster_uuid), call.params)
+@endpoint("GET", "/api/v1/nodes/count", family=RUNAI, action=Action.CLUSTER_READ, params=InMemoryListParams)
+async def count_nodes(call: Call[InMemoryListParams]) -> CountAnswer:
+    """The number of nodes."""
+    return CountAnswer(len(NODE_LIST.select(await _list_nodes(call, ""), call.params)))
 
 
 @endpoint(
-    "GET", "/api/v1/clusters/{clusterUuid}/nodes/count", family=RUNAI, action=Action.CLUSTER_READ, params=ClusterNodes
+    "GET", "/api/v1/clusters/{clusterUuid}/nodes", family=RUNAI, action=Action.CLUSTER_READ, params=ClusterNodesParams
 )
-async def count_cluster_nodes(call: Call[ClusterNodes]) -> CountAnswer:
-    """How many nodes a cluster has."""
-    return CountAnswer(len(NODES.chosen(await _nodes(call, call.params.cluster_uuid), call.params)))
+async def list_cluster_nodes(call: Call[ClusterNodesParams]) -> NodesAnswer:
+    """The nodes of one cluster, sorted by name."""
+    return _to_nodes_answer(await _list_nodes(call, call.params.cluster_uuid), call.params)
 
 
-async def _nodes(call: Call, cluster: str) -> list[Found]:
+@endpoint(
+    "GET",
+    "/api/v1/clusters/{clusterUuid}/nodes/count",
+    family=RUNAI,
+    action=Action.CLUSTER_READ,
+    params=ClusterNodesParams,
+)
+async def count_cluster_nodes(call: Call[ClusterNodesParams]) -> CountAnswer:
+    """The number of nodes of a cluster."""
+    return CountAnswer(len(NODE_LIST.select(await _list_nodes(call, call.params.cluster_uuid), call.params)))
+
+
+async def _list_nodes(call: Call, cluster: str) -> list[ClusterNode]:
     wanted = (await call.services.clusters.read(call.actor, cluster)).id if cluster else ""
     grid = await call.services.live.nodes()
 
-    async def browse(window: Window) -> Listing[Found]:
-        return grid.browse(NodeQuery(cluster_id=wanted), window)
+    async def browse(window: PageRequest) -> PageResult[ClusterNode]:
+        return grid.list_nodes(NodeQuery(cluster_id=wanted), window)
 
-    return await everything(browse)
+    return await fetch_all(browse)
 
 
-async def _pools(call: Call) -> list[PoolRow]:
+async def _list_pools(call: Call) -> list[PoolRow]:
     members: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for cluster, node in await _nodes(call, ""):
+    for cluster, node in await _list_nodes(call, ""):
         members[cluster.id, node.pool].append(node.name)
     rows = []
     for each in await call.services.live.clusters():
         pools = {pool for cluster_id, pool in members if cluster_id == each.cluster.id} | {DEFAULT_POOL}
-        rows += [_pool(each.cluster, pool, members[each.cluster.id, pool]) for pool in sorted(pools)]
+        rows += [_to_pool(each.cluster, pool, members[each.cluster.id, pool]) for pool in sorted(pools)]
     return rows
 
 
-def _pool(cluster: Cluster, pool: str, nodes: list[str]) -> PoolRow:
-    since = rfc3339(cluster.created_at)
+def _to_pool(cluster: Cluster, pool: str, nodes: list[str]) -> PoolRow:
+    since = format_rfc3339(cluster.created_at)
     return PoolRow(
         id=f"{cluster.id}-{pool}",
         name=pool,
@@ -218,7 +225,7 @@ def _pool(cluster: Cluster, pool: str, nodes: list[str]) -> PoolRow:
         cluster_id=cluster.id,
         cluster_name=cluster.name,
         phase="Ready" if nodes else "Empty",
-        status=PoolStatus(sorted(nodes)),
+        status=PoolStatus(sorted(nodes, key=natural_sort_key)),
         tenant_id=TENANT_ID,
         created_by=CREATOR,
         created_at=since,
@@ -228,32 +235,32 @@ def _pool(cluster: Cluster, pool: str, nodes: list[str]) -> PoolRow:
     )
 
 
-def _cluster(found: ClusterNow) -> ClusterRow:
+def _to_cluster(found: ClusterLiveStatus) -> ClusterRow:
     seen = found.overview.at if found.overview else None
     state = "WaitingToConnect" if seen is None else "Disconnected" if found.source.stale else "Connected"
     return ClusterRow(
         uuid=found.cluster.id,
         tenant_id=TENANT_ID,
         name=found.cluster.name,
-        created_at=rfc3339(found.cluster.created_at),
-        updated_at=rfc3339(found.cluster.created_at if seen is None else seen),
-        last_liveness=None if seen is None else rfc3339(seen),
-        status=ClusterState(state),
+        created_at=format_rfc3339(found.cluster.created_at),
+        updated_at=format_rfc3339(found.cluster.created_at if seen is None else seen),
+        last_liveness=None if seen is None else format_rfc3339(seen),
+        status=RunaiClusterState(state),
     )
 
 
-def _nodes_answer(rows: list[Found], asked: ShelfParams) -> NodesAnswer:
-    found, after = NODES.page(rows, asked)
-    return NodesAnswer([_node(cluster, node) for cluster, node in found], after)
+def _to_nodes_answer(rows: list[ClusterNode], asked: InMemoryListParams) -> NodesAnswer:
+    found, after = NODE_LIST.page(rows, asked)
+    return NodesAnswer([_to_node(cluster, node) for cluster, node in found], after)
 
 
-def _node(cluster: Cluster, node: NodeNow) -> NodeRow:
-    since = rfc3339(cluster.created_at)
+def _to_node(cluster: Cluster, node: LiveNode) -> NodeRow:
+    since = format_rfc3339(cluster.created_at)
     wrong = node.fault or ("" if node.ready else "the node does not answer")
     return NodeRow(
         id=f"{cluster.id}-{node.name}",
         name=node.name,
-        status=_status(node),
+        status=_node_status(node),
         conditions=[NodeCondition("Ready", "Fault" if node.fault else "NotReady", wrong)] if wrong else [],
         node_pool=node.pool,
         gpu_info=GpuInfo(", ".join(node.models), node.gpus) if node.gpus else None,
@@ -263,5 +270,5 @@ def _node(cluster: Cluster, node: NodeNow) -> NodeRow:
     )
 
 
-def _status(node: NodeNow) -> str:
-    return "Ready" if node.ready and not node.fault else "NotReady"
+def _node_status(node: LiveNode) -> str:
+    return "Ready" if node.is_healthy else "NotReady"

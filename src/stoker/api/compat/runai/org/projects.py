@@ -1,92 +1,35 @@
-"""Projects and departments: our workspaces, and what they are grouped by."""
+"""Projects, which are workspaces in Stoker."""
 
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from stoker.api.endpoint import Call, endpoint
-from stoker.api.families import RUNAI
-from stoker.api.params import Params
-from stoker.api.runai.shelf import Shelf, ShelfParams, everything
-from stoker.api.runai.words import number
-from stoker.domain.clock import parse_rfc3339, rfc3339
-from stoker.domain.errors import not_found
-from stoker.domain.identity import Department, Quota, Workspace
-from stoker.domain.listing import WorkspaceQuery
-from stoker.domain.node import DEFAULT_POOL
-from stoker.domain.permissions import Action
-from stoker.domain.quantity import MIB
-from stoker.domain.resources import Resources
-from stoker.services.totals import HeldTotal
+from stoker.api.compat.runai.enums import to_number
+from stoker.api.compat.runai.in_memory_list import InMemoryListParams, ListSchema, fetch_all
+from stoker.api.compat.runai.org.quota_mapping import (
+    PoolQuota,
+    ProjectUsage,
+    QuotaSums,
+    to_pool_quota,
+    to_pool_usage,
+    to_quota_sums,
+)
+from stoker.api.http.endpoint import Call, endpoint
+from stoker.api.http.families import RUNAI
+from stoker.api.http.params import Params
+from stoker.domain.access.identity import Workspace
+from stoker.domain.access.permission_rules import Action
+from stoker.domain.clock import format_rfc3339
+from stoker.domain.cluster.node import DEFAULT_POOL
+from stoker.domain.cluster.resources import Resources
+from stoker.domain.queries.pages import WorkspaceQuery
+from stoker.services.fleet.queue_aggregates import WorkspaceAllocation
 
-UNLIMITED = -1
-NOTHING = HeldTotal(0, Resources())
+NO_ALLOCATION = WorkspaceAllocation(0, Resources())
 
 
 class ProjectPath(Params, frozen=True, kw_only=True, rename="camel"):
     project_id: Annotated[str, Meta(min_length=1, max_length=100)]
-
-
-class DepartmentPath(Params, frozen=True, kw_only=True, rename="camel"):
-    department_id: Annotated[str, Meta(min_length=1, max_length=100)]
-
-
-class Deserved(Struct, frozen=True, rename="camel"):
-    """What is owed; null is no limit. Above it only what is preemptible may go."""
-
-    deserved: float | None
-    limit: float | None = None
-    over_quota_weight: float | None = None
-
-
-class DeservedGpu(Struct, frozen=True, rename="camel"):
-    """-1 is no limit."""
-
-    deserved: float
-    limit: float = UNLIMITED
-    over_quota_weight: float = 1
-
-
-class DeservedMemory(Struct, frozen=True, rename="camel"):
-    deserved: float | None
-    units: str = "Mib"
-    limit: float | None = None
-    over_quota_weight: float | None = None
-
-
-class PoolRef(Struct, frozen=True):
-    id: str
-    name: str
-
-
-class PoolQuota(Struct, frozen=True, rename="camel"):
-    node_pool: PoolRef
-    gpu: DeservedGpu
-    cpu: Deserved
-    memory: DeservedMemory
-
-
-class QuotaSums(Struct, frozen=True, rename="camel"):
-    gpu_quota: float
-    cpu_quota: float | None
-    memory_quota: float | None
-
-
-class ResourceData(Struct, frozen=True):
-    quota: float
-    allocated: float
-
-
-class PoolNow(Struct, frozen=True, kw_only=True, rename="camel"):
-    number_of_pending_workloads: int
-    gpu: ResourceData
-    cpu: ResourceData
-    memory: ResourceData
-    nodepool_name: str
-
-
-class ProjectNow(Struct, frozen=True):
-    resources: list[PoolNow]
 
 
 class ProjectMetadata(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -98,7 +41,7 @@ class ProjectMetadata(Struct, frozen=True, kw_only=True, rename="camel"):
     cluster_name: str
 
 
-class Parent(Struct, frozen=True):
+class ParentRef(Struct, frozen=True):
     id: str
     name: str
     type: str = "department"
@@ -110,14 +53,14 @@ class ProjectStatus(Struct, frozen=True, rename="camel"):
 
 
 class Project(Struct, frozen=True, kw_only=True, rename="camel"):
-    """`metadata` and `current` are what the vendor's models read, the rest is what its documents show."""
+    """Run:ai's client models read `metadata` and `current`; its documents show the other fields."""
 
     id: str
     name: str
     description: str
     cluster_id: str
     parent_id: str
-    parent: Parent
+    parent: ParentRef
     requested_namespace: str
     default_node_pools: list[str]
     total_resources: QuotaSums
@@ -126,7 +69,7 @@ class Project(Struct, frozen=True, kw_only=True, rename="camel"):
     created_at: str
     updated_at: str
     metadata: ProjectMetadata
-    current: ProjectNow
+    current: ProjectUsage
 
 
 class ProjectsAnswer(Struct, frozen=True):
@@ -134,35 +77,11 @@ class ProjectsAnswer(Struct, frozen=True):
     next: int | None
 
 
-class Child(Struct, frozen=True):
-    id: str
-    name: str
-
-
-class DepartmentRow(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A department is owed what its projects are owed together."""
-
-    id: str
-    name: str
-    description: str
-    cluster_id: str
-    created_at: str
-    updated_at: str
-    children: list[Child]
-    total_resources: QuotaSums
-    resources: list[PoolQuota]
-
-
-class DepartmentsAnswer(Struct, frozen=True):
-    departments: list[DepartmentRow]
-    next: int | None
-
-
 class CountAnswer(Struct, frozen=True):
     count: int
 
 
-PROJECTS: Shelf[Workspace] = Shelf(
+PROJECT_LIST: ListSchema[Workspace] = ListSchema(
     {
         "name": lambda row: row.name,
         "id": lambda row: str(row.id),
@@ -171,34 +90,26 @@ PROJECTS: Shelf[Workspace] = Shelf(
         "parentId": lambda row: str(row.department_id),
         "parentName": lambda row: row.department,
         "phase": lambda row: "Ready",
-        "totalGpuQuota": lambda row: None if row.quota.gpu_milli is None else number(row.quota.gpu_milli),
+        "totalGpuQuota": lambda row: None if row.quota.gpu_milli is None else to_number(row.quota.gpu_milli),
         "createdAt": lambda row: row.created_at,
     },
     frozenset({"createdAt"}),
 )
-DEPARTMENTS: Shelf[DepartmentRow] = Shelf(
-    {
-        "name": lambda row: row.name,
-        "id": lambda row: row.id,
-        "clusterId": lambda row: row.cluster_id,
-        "totalGpuQuota": lambda row: row.total_resources.gpu_quota,
-        "createdAt": lambda row: parse_rfc3339(row.created_at),
-    },
-    frozenset({"createdAt"}),
+
+
+@endpoint("GET", "/api/v1/org-unit/projects", family=RUNAI, action=Action.WORKSPACE_LIST, params=InMemoryListParams)
+async def list_projects(call: Call[InMemoryListParams]) -> ProjectsAnswer:
+    """The projects of the caller, sorted by name. A project is a workspace."""
+    rows, after = PROJECT_LIST.page(await fetch_workspaces(call), call.params)
+    return ProjectsAnswer(await _to_projects(call, rows), after)
+
+
+@endpoint(
+    "GET", "/api/v1/org-unit/projects/count", family=RUNAI, action=Action.WORKSPACE_LIST, params=InMemoryListParams
 )
-
-
-@endpoint("GET", "/api/v1/org-unit/projects", family=RUNAI, action=Action.WORKSPACE_LIST, params=ShelfParams)
-async def list_projects(call: Call[ShelfParams]) -> ProjectsAnswer:
-    """The caller's projects, by name: each is one of our workspaces."""
-    rows, after = PROJECTS.page(await _workspaces(call), call.params)
-    return ProjectsAnswer(await _projects(call, rows), after)
-
-
-@endpoint("GET", "/api/v1/org-unit/projects/count", family=RUNAI, action=Action.WORKSPACE_LIST, params=ShelfParams)
-async def count_projects(call: Call[ShelfParams]) -> CountAnswer:
-    """How many projects there are."""
-    return CountAnswer(len(PROJECTS.chosen(await _workspaces(call), call.params)))
+async def count_projects(call: Call[InMemoryListParams]) -> CountAnswer:
+    """The number of projects."""
+    return CountAnswer(len(PROJECT_LIST.select(await fetch_workspaces(call), call.params)))
 
 
 @endpoint(
@@ -206,48 +117,23 @@ async def count_projects(call: Call[ShelfParams]) -> CountAnswer:
 )
 async def read_project(call: Call[ProjectPath]) -> Project:
     """One project."""
-    found = await call.services.workspaces.numbered(call.actor, call.params.project_id)
-    return (await _projects(call, [found]))[0]
+    found = await call.services.workspaces.get_by_id(call.actor, call.params.project_id)
+    return (await _to_projects(call, [found]))[0]
 
 
-@endpoint("GET", "/api/v1/org-unit/departments", family=RUNAI, action=Action.DEPARTMENT_READ, params=ShelfParams)
-async def list_departments(call: Call[ShelfParams]) -> DepartmentsAnswer:
-    """The departments, by name, with those of their projects that the caller may see."""
-    return DepartmentsAnswer(*DEPARTMENTS.page(await _departments(call), call.params))
+async def fetch_workspaces(call: Call) -> list[Workspace]:
+    """All workspaces that the caller may see."""
+    return await fetch_all(lambda page: call.services.workspaces.list_workspaces(call.actor, WorkspaceQuery(), page))
 
 
-@endpoint("GET", "/api/v1/org-unit/departments/count", family=RUNAI, action=Action.DEPARTMENT_READ, params=ShelfParams)
-async def count_departments(call: Call[ShelfParams]) -> CountAnswer:
-    """How many departments there are."""
-    return CountAnswer(len(DEPARTMENTS.chosen(await _departments(call), call.params)))
+async def _to_projects(call: Call, rows: list[Workspace]) -> list[Project]:
+    allocations = await call.services.queue_aggregates.allocated_by_workspace()
+    counts = await call.services.queue_aggregates.read()
+    pending = {queue.workspace: queue.workloads for queue in counts.queues}
+    return [_to_project(row, allocations.get(row.id, NO_ALLOCATION), pending.get(row.name, 0)) for row in rows]
 
 
-@endpoint(
-    "GET",
-    "/api/v1/org-unit/departments/{departmentId}",
-    family=RUNAI,
-    action=Action.DEPARTMENT_READ,
-    params=DepartmentPath,
-)
-async def read_department(call: Call[DepartmentPath]) -> DepartmentRow:
-    """One department."""
-    for row in await _departments(call):
-        if row.id == call.params.department_id:
-            return row
-    raise not_found("department", call.params.department_id)
-
-
-async def _workspaces(call: Call) -> list[Workspace]:
-    return await everything(lambda window: call.services.workspaces.browse(call.actor, WorkspaceQuery(), window))
-
-
-async def _projects(call: Call, rows: list[Workspace]) -> list[Project]:
-    held, counted = await call.services.totals.held(), await call.services.totals.read()
-    waiting = {queue.workspace: queue.workloads for queue in counted.queues}
-    return [_project(row, held.get(row.id, NOTHING), waiting.get(row.name, 0)) for row in rows]
-
-
-def _project(row: Workspace, held: HeldTotal, waiting: int) -> Project:
+def _to_project(row: Workspace, allocation: WorkspaceAllocation, pending: int) -> Project:
     department = str(row.department_id)
     return Project(
         id=str(row.id),
@@ -255,14 +141,14 @@ def _project(row: Workspace, held: HeldTotal, waiting: int) -> Project:
         description=row.description,
         cluster_id=row.cluster_id,
         parent_id=department,
-        parent=Parent(department, row.department),
+        parent=ParentRef(department, row.department),
         requested_namespace=row.namespace,
         default_node_pools=[DEFAULT_POOL],
-        total_resources=_sums([row.quota]),
-        resources=[_pool_quota([row.quota])],
+        total_resources=to_quota_sums([row.quota]),
+        resources=[to_pool_quota([row.quota])],
         status=ProjectStatus(row.namespace),
-        created_at=rfc3339(row.created_at),
-        updated_at=rfc3339(row.updated_at),
+        created_at=format_rfc3339(row.created_at),
+        updated_at=format_rfc3339(row.updated_at),
         metadata=ProjectMetadata(
             project_id=row.id,
             project_name=row.name,
@@ -271,65 +157,5 @@ def _project(row: Workspace, held: HeldTotal, waiting: int) -> Project:
             cluster_id=row.cluster_id,
             cluster_name=row.cluster,
         ),
-        current=ProjectNow([_now(row.quota, held, waiting)]),
+        current=ProjectUsage([to_pool_usage(row.quota, allocation, pending)]),
     )
-
-
-async def _departments(call: Call) -> list[DepartmentRow]:
-    found: list[Department] = await everything(lambda window: call.services.departments.browse(call.actor, "", window))
-    rows = await _workspaces(call)
-    default = (await call.services.clusters.read(call.actor, call.services.settings.default_cluster)).id
-    return [_department(each, [row for row in rows if row.department_id == each.id], default) for each in found]
-
-
-def _department(found: Department, rows: list[Workspace], default_cluster: str) -> DepartmentRow:
-    quotas = [row.quota for row in rows]
-    return DepartmentRow(
-        id=str(found.id),
-        name=found.name,
-        description=found.description,
-        cluster_id=rows[0].cluster_id if rows else default_cluster,
-        created_at=rfc3339(found.created_at),
-        updated_at=rfc3339(found.updated_at),
-        children=[Child(str(row.id), row.name) for row in rows],
-        total_resources=_sums(quotas),
-        resources=[_pool_quota(quotas)],
-    )
-
-
-def _now(quota: Quota, held: HeldTotal, waiting: int) -> PoolNow:
-    used = held.resources
-    return PoolNow(
-        number_of_pending_workloads=waiting,
-        gpu=ResourceData(_limit(quota.gpu_milli, 1000), number(used.gpu_milli)),
-        cpu=ResourceData(_limit(quota.cpu_milli, 1000), number(used.cpu_milli)),
-        memory=ResourceData(_limit(quota.memory_bytes, MIB), used.memory_bytes / MIB),
-        nodepool_name=DEFAULT_POOL,
-    )
-
-
-def _pool_quota(quotas: list[Quota]) -> PoolQuota:
-    sums = _sums(quotas)
-    return PoolQuota(
-        PoolRef(DEFAULT_POOL, DEFAULT_POOL),
-        DeservedGpu(sums.gpu_quota),
-        Deserved(sums.cpu_quota),
-        DeservedMemory(sums.memory_quota),
-    )
-
-
-def _sums(quotas: list[Quota]) -> QuotaSums:
-    """Together there is no limit as soon as one has none."""
-    gpu, cpu, memory = (
-        _together([getattr(quota, name) for quota in quotas]) for name in ("gpu_milli", "cpu_milli", "memory_bytes")
-    )
-    return QuotaSums(_limit(gpu, 1000), None if cpu is None else number(cpu), None if memory is None else memory / MIB)
-
-
-def _together(amounts: list[int | None]) -> int | None:
-    known = [amount for amount in amounts if amount is not None]
-    return sum(known) if len(known) == len(amounts) else None
-
-
-def _limit(amount: int | None, unit: int) -> float:
-    return UNLIMITED if amount is None else amount / unit

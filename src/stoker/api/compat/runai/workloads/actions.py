@@ -1,4 +1,4 @@
-"""What is done to workloads by type, and to many at once."""
+"""Actions on workloads by type, and on several at once."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -6,31 +6,40 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from stoker.api.bodies import Body
-from stoker.api.endpoint import Call, endpoint
-from stoker.api.families import RUNAI, STATUS
-from stoker.api.params import NoParams, Params
-from stoker.api.runai.specs import InferenceSpec
-from stoker.api.runai.submissions import changed_inference, in_our_words
-from stoker.api.runai.submit import ERRORS, AnySubmitted, InferenceUpdate, home_of, submitted
-from stoker.api.runai.words import TYPES
+from stoker.api.compat.runai.enums import KINDS_BY_TYPE
+from stoker.api.compat.runai.workloads.submit_endpoints import (
+    SUBMIT_ERRORS,
+    AnySubmitted,
+    InferenceUpdate,
+    find_workspace,
+    to_submitted,
+)
+from stoker.api.compat.runai.workloads.submit_mapping import to_inference_edit
+from stoker.api.compat.runai.workloads.submit_schemas import InferenceSpec
+from stoker.api.http.endpoint import Call, endpoint
+from stoker.api.http.errors import HTTP_STATUS
+from stoker.api.http.families import RUNAI
+from stoker.api.http.params import NoParams, Params
+from stoker.domain.access.permission_rules import Action
 from stoker.domain.errors import ErrorCode, StokerError, bad_request, not_found
-from stoker.domain.names import new_uuid
-from stoker.domain.permissions import Action
-from stoker.domain.workload import Workload
-from stoker.services.bundle import Services
+from stoker.domain.names import new_uuid4
+from stoker.domain.workload.model import Workload
+from stoker.services.container import ServiceContainer
+from stoker.wire.base import RequestBody
 
-MOST = 100
-BY_TYPE = "/api/v1/workloads/{workloadType}/{workloadId}"
+MAX_BATCH_IDS = 100
+TYPED_WORKLOAD_PATH = "/api/v1/workloads/{workloadType}/{workloadId}"
 
 
-class TypedPath(Params, frozen=True, kw_only=True, rename="camel"):
-    workload_type: Annotated[str, Meta(max_length=63, description=f"One of {', '.join(TYPES)}.")]
+class TypedWorkloadPath(Params, frozen=True, kw_only=True, rename="camel"):
+    workload_type: Annotated[str, Meta(max_length=63, description=f"One of {', '.join(KINDS_BY_TYPE)}.")]
     workload_id: Annotated[str, Meta(min_length=1, max_length=100)]
 
 
-class ActionBody(Body, frozen=True, kw_only=True):
-    ids: Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=100)], ...], Meta(min_length=1, max_length=MOST)]
+class ActionBody(RequestBody, frozen=True, kw_only=True):
+    ids: Annotated[
+        tuple[Annotated[str, Meta(min_length=1, max_length=100)], ...], Meta(min_length=1, max_length=MAX_BATCH_IDS)
+    ]
     action: Literal["delete", "suspend", "resume"]
 
 
@@ -46,7 +55,7 @@ class ActionFailure(Struct, frozen=True):
 
 
 class ActionAnswer(Struct, frozen=True):
-    """`id` is of the batch itself."""
+    """`id` is the id of the batch."""
 
     id: str
     succeeded: list[str]
@@ -55,79 +64,78 @@ class ActionAnswer(Struct, frozen=True):
 
 @endpoint(
     "GET",
-    BY_TYPE,
+    TYPED_WORKLOAD_PATH,
     family=RUNAI,
     action=Action.WORKLOAD_READ,
-    params=TypedPath,
+    params=TypedWorkloadPath,
     result=AnySubmitted,
 )
-async def read_submission(call: Call[TypedPath]) -> AnySubmitted:
-    """A workload as it was submitted, with where it stands."""
-    workload = await _found(call)
-    return submitted(workload, await home_of(call, workload))
+async def read_submission(call: Call[TypedWorkloadPath]) -> AnySubmitted:
+    """A workload as it was submitted, with its current status."""
+    workload = await _read_typed_workload(call)
+    return to_submitted(workload, await find_workspace(call, workload))
 
 
 @endpoint(
     "PATCH",
-    BY_TYPE,
+    TYPED_WORKLOAD_PATH,
     family=RUNAI,
     action=Action.WORKLOAD_UPDATE,
-    params=TypedPath,
+    params=TypedWorkloadPath,
     body=InferenceUpdate,
     result=AnySubmitted,
     status=202,
-    errors=(*ERRORS, ErrorCode.STATE_FORBIDS),
+    errors=(*SUBMIT_ERRORS, ErrorCode.CONFLICT),
 )
-async def update_inference(call: Call[TypedPath]) -> AnySubmitted:
-    """Change what an inference runs, its replicas or its priority; where pods must be replaced, it is one by one."""
+async def update_inference(call: Call[TypedWorkloadPath]) -> AnySubmitted:
+    """Change the spec, replicas or priority of an inference; pods are replaced one by one."""
     body: InferenceUpdate = call.body
-    workload = await _found(call)
-    if not workload.kind.rolls:
+    workload = await _read_typed_workload(call)
+    if not workload.uses_rolling_update:
         raise bad_request(
             "workloadType", f"only inferences are changed here. Use PUT /api/v2/workloads/{workload.uid}."
         )
-    try:
-        edit = changed_inference(workload, body.spec or InferenceSpec())
-        await call.services.workloads.edit(call.actor, workload.uid, edit)
-    except StokerError as error:
-        raise in_our_words(error) from error
-    return submitted(await _found(call), await home_of(call, workload))
+    edit = to_inference_edit(workload, body.spec or InferenceSpec())
+    await call.services.workload_updates.update(call.actor, workload.uid, edit)
+    return to_submitted(await _read_typed_workload(call), await find_workspace(call, workload))
 
 
-@endpoint("DELETE", BY_TYPE, family=RUNAI, action=Action.WORKLOAD_DELETE, params=TypedPath, status=202)
-async def delete_by_type(call: Call[TypedPath]) -> Accepted:
+@endpoint(
+    "DELETE", TYPED_WORKLOAD_PATH, family=RUNAI, action=Action.WORKLOAD_DELETE, params=TypedWorkloadPath, status=202
+)
+async def delete_by_type(call: Call[TypedWorkloadPath]) -> Accepted:
     """Stop a workload and hide it."""
-    await call.services.workloads.delete(call.actor, (await _found(call)).uid)
+    await call.services.workloads.delete(call.actor, (await _read_typed_workload(call)).uid)
     return Accepted(202, "The workload is deleted once its pods have gone.")
 
 
 @endpoint(
     "POST",
-    f"{BY_TYPE}/suspend",
+    f"{TYPED_WORKLOAD_PATH}/suspend",
     family=RUNAI,
     action=Action.WORKLOAD_STOP,
-    params=TypedPath,
+    params=TypedWorkloadPath,
     status=202,
-    errors=(ErrorCode.STATE_FORBIDS,),
+    errors=(ErrorCode.CONFLICT,),
 )
-async def suspend_by_type(call: Call[TypedPath]) -> Accepted:
-    """Stop a workload, to be resumed later."""
-    await call.services.workloads.suspend(call.actor, (await _found(call)).uid)
+async def suspend_by_type(call: Call[TypedWorkloadPath]) -> Accepted:
+    """Stop a workload; it can be resumed later."""
+    await call.services.workloads.suspend(call.actor, (await _read_typed_workload(call)).uid)
     return Accepted(202, "The workload is stopped once its pods have gone.")
 
 
 @endpoint(
     "POST",
-    f"{BY_TYPE}/resume",
+    f"{TYPED_WORKLOAD_PATH}/resume",
     family=RUNAI,
     action=Action.WORKLOAD_RESUME,
-    params=TypedPath,
+    params=TypedWorkloadPath,
     status=202,
-    errors=(ErrorCode.STATE_FORBIDS,),
+    errors=(ErrorCode.CONFLICT,),
 )
-async def resume_by_type(call: Call[TypedPath]) -> Accepted:
+async def resume_by_type(call: Call[TypedWorkloadPath]) -> Accepted:
     """Queue a stopped workload again."""
-    await call.services.workloads.resume(call.actor, (await _found(call)).uid)
+    await call.services.workloads.resume(call.actor, (await _read_typed_workload(call)).uid)
     return Accepted(202, "The workload is queued again.")
 
 
@@ -135,20 +143,20 @@ async def resume_by_type(call: Call[TypedPath]) -> Accepted:
     "POST", "/api/v1/workloads/batch", family=RUNAI, action=Action.WORKLOAD_LIST, body=ActionBody, result=ActionAnswer
 )
 async def act_on_many(call: Call[NoParams]) -> ActionAnswer:
-    """Delete, suspend or resume up to 100 workloads of any type; each is told of by itself."""
+    """Delete, suspend or resume up to 100 workloads of any type; the response has a result for each."""
     body: ActionBody = call.body
     ids = list(dict.fromkeys(body.ids))
-    act = _act(call.services, body.action)
-    failures = await asyncio.gather(*(_failure(call, act, each) for each in ids))
+    act = _action_for(call.services, body.action)
+    failures = await asyncio.gather(*(_run_action(call, act, each) for each in ids))
     failed = {failure.id: failure for failure in failures if failure is not None}
-    return ActionAnswer(new_uuid(), [each for each in ids if each not in failed], list(failed.values()))
+    return ActionAnswer(new_uuid4(), [each for each in ids if each not in failed], list(failed.values()))
 
 
-Act = Callable[..., Awaitable[None]]
+WorkloadAction = Callable[..., Awaitable[None]]
 
 
-def _act(services: Services, action: str) -> Act:
-    acts: dict[str, Act] = {
+def _action_for(services: ServiceContainer, action: str) -> WorkloadAction:
+    acts: dict[str, WorkloadAction] = {
         "delete": services.workloads.delete,
         "suspend": services.workloads.suspend,
         "resume": services.workloads.resume,
@@ -156,18 +164,18 @@ def _act(services: Services, action: str) -> Act:
     return acts[action]
 
 
-async def _failure(call: Call[NoParams], act: Act, workload_id: str) -> ActionFailure | None:
+async def _run_action(call: Call[NoParams], act: WorkloadAction, workload_id: str) -> ActionFailure | None:
     try:
         await act(call.actor, workload_id)
     except StokerError as error:
-        return ActionFailure(workload_id, STATUS[error.code], f"{error.message} {error.hint}".strip())
+        return ActionFailure(workload_id, HTTP_STATUS[error.code], f"{error.message} {error.hint}".strip())
     return None
 
 
-async def _found(call: Call[TypedPath]) -> Workload:
-    """The workload, if it is of the type that the path says; a type that there is not has none."""
+async def _read_typed_workload(call: Call[TypedWorkloadPath]) -> Workload:
+    """The workload, if it is of the type in the path; 404 otherwise."""
     asked = call.params
-    workload = (await call.services.workloads.read(call.actor, asked.workload_id)).entry.workload
-    if workload.kind not in TYPES.get(asked.workload_type, ()):
+    workload = (await call.services.workload_queries.read(call.actor, asked.workload_id)).entry.workload
+    if workload.kind not in KINDS_BY_TYPE.get(asked.workload_type, ()):
         raise not_found("workload", asked.workload_id)
     return workload

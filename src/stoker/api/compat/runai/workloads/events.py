@@ -1,23 +1,24 @@
-"""What happened to a workload: its conditions as events, and its phases between them."""
+"""Events and phase history of a workload, derived from its conditions."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal, TypeVar
 
 from msgspec import Meta, Struct
 
-from stoker.api.endpoint import Call, endpoint
-from stoker.api.families import RUNAI
-from stoker.api.params import Params
-from stoker.domain.clock import rfc3339
-from stoker.domain.permissions import Action
-from stoker.domain.workload import Condition, ConditionType, Workload
-from stoker.services.workloads import Life
+from stoker.api.http.endpoint import Call, endpoint
+from stoker.api.http.families import RUNAI
+from stoker.api.http.params import Params
+from stoker.domain.access.permission_rules import Action
+from stoker.domain.clock import format_rfc3339
+from stoker.domain.workload.model import Workload
+from stoker.domain.workload.phase import Condition, ConditionType
+from stoker.services.workloads.queries import WorkloadTimeline
 
 T = TypeVar("T")
-WARNINGS = frozenset(
+WARNING_CONDITIONS = frozenset(
     {ConditionType.FAILED, ConditionType.FAILOVER, ConditionType.PREEMPTED, ConditionType.TIMED_OUT},
 )
-SOURCE = "stoker"
+EVENT_SOURCE = "stoker"
 
 
 class HistoryParams(Params, frozen=True, kw_only=True, rename="camel"):
@@ -34,7 +35,7 @@ class InvolvedObject(Struct, frozen=True):
     namespace: str
 
 
-class WorkloadEvent(Struct, frozen=True, kw_only=True, rename="camel"):
+class RunaiEvent(Struct, frozen=True, kw_only=True, rename="camel"):
     created_at: str
     id: str
     type: str
@@ -49,7 +50,7 @@ class EventsAnswer(Struct, frozen=True, kw_only=True):
     """`next` is the offset of the following page, null on the last."""
 
     next: int | None
-    events: list[WorkloadEvent]
+    events: list[RunaiEvent]
 
 
 class RecordMeta(Struct, frozen=True, rename="camel"):
@@ -63,7 +64,7 @@ class PhaseUpdate(Struct, frozen=True, rename="camel"):
 
 
 class RecordSpec(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    event: WorkloadEvent | None = None
+    event: RunaiEvent | None = None
     phase_update: PhaseUpdate | None = None
 
 
@@ -85,9 +86,9 @@ class HistoryAnswer(Struct, frozen=True, kw_only=True):
     params=HistoryParams,
 )
 async def list_events(call: Call[HistoryParams]) -> EventsAnswer:
-    """What happened to a workload, newest first."""
-    life = await call.services.workloads.life(call.actor, call.params.workload_id)
-    events, after = _page(call.params, _events(life))
+    """The events of a workload, newest first."""
+    life = await call.services.workload_queries.read_timeline(call.actor, call.params.workload_id)
+    events, after = _paginate(call.params, _to_events(life))
     return EventsAnswer(next=after, events=events)
 
 
@@ -99,52 +100,54 @@ async def list_events(call: Call[HistoryParams]) -> EventsAnswer:
     params=HistoryParams,
 )
 async def list_history(call: Call[HistoryParams]) -> HistoryAnswer:
-    """What happened to a workload and the phases it went through, newest first."""
-    life = await call.services.workloads.life(call.actor, call.params.workload_id)
+    """The events and phases of a workload, newest first."""
+    life = await call.services.workload_queries.read_timeline(call.actor, call.params.workload_id)
     dated = [
         (condition.at, 0, HistoryRecord(RecordMeta(event.created_at, "Event"), RecordSpec(event=event)))
-        for condition, event in zip(life.conditions, _events(life), strict=True)
+        for condition, event in zip(life.conditions, _to_events(life), strict=True)
     ]
     dated += [
         (
             passed.from_at,
             1,
             HistoryRecord(
-                RecordMeta(rfc3339(passed.from_at), "PhaseUpdate"),
-                RecordSpec(phase_update=PhaseUpdate(passed.phase, _message(life.conditions, passed.from_at))),
+                RecordMeta(format_rfc3339(passed.from_at), "PhaseUpdate"),
+                RecordSpec(
+                    phase_update=PhaseUpdate(passed.phase.displayed, _message_at(life.conditions, passed.from_at))
+                ),
             ),
         )
         for passed in life.phases
     ]
     ordered = [record for _, _, record in sorted(dated, key=lambda each: each[:2])]
-    records, after = _page(call.params, ordered)
+    records, after = _paginate(call.params, ordered)
     return HistoryAnswer(next=after, records=records)
 
 
-def _events(life: Life) -> list[WorkloadEvent]:
-    """Oldest first, each with an id that stays its own."""
-    return [_event(life.workload, condition, number) for number, condition in enumerate(life.conditions)]
+def _to_events(life: WorkloadTimeline) -> list[RunaiEvent]:
+    """The events, oldest first, each with a stable id."""
+    return [_to_event(life.workload, condition, number) for number, condition in enumerate(life.conditions)]
 
 
-def _event(workload: Workload, condition: Condition, number: int) -> WorkloadEvent:
-    return WorkloadEvent(
-        created_at=rfc3339(condition.at),
+def _to_event(workload: Workload, condition: Condition, number: int) -> RunaiEvent:
+    return RunaiEvent(
+        created_at=format_rfc3339(condition.at),
         id=f"{workload.uid}-{number}",
-        type="Warning" if condition.type in WARNINGS else "Normal",
+        type="Warning" if condition.type in WARNING_CONDITIONS else "Normal",
         cluster_id=workload.cluster_id,
         message=condition.message,
         reason=condition.reason,
-        source=SOURCE,
+        source=EVENT_SOURCE,
         involved_object=InvolvedObject(workload.uid, workload.kind, workload.slug, workload.namespace),
     )
 
 
-def _message(conditions: Sequence[Condition], at: int) -> str:
-    """What was said of a workload when it came to a phase."""
+def _message_at(conditions: Sequence[Condition], at: int) -> str:
+    """The message of a workload at the change to a phase."""
     return next((condition.message for condition in reversed(conditions) if condition.at == at), "")
 
 
-def _page(asked: HistoryParams, oldest_first: Sequence[T]) -> tuple[list[T], int | None]:
+def _paginate(asked: HistoryParams, oldest_first: Sequence[T]) -> tuple[list[T], int | None]:
     ordered = list(oldest_first) if asked.sort_order == "asc" else list(reversed(oldest_first))
     end = asked.offset + asked.limit
     return ordered[asked.offset : end], end if end < len(ordered) else None

@@ -1,48 +1,48 @@
-"""Kubernetes manifests, as far as they mean something here.
+"""Kubernetes manifests, as far as they are supported.
 
-They are read strictly: what has no counterpart here is an unknown field, so that nobody believes in a volume that is
-not there. What a cluster adds by itself, or what changes nothing here, is taken and forgotten.
+Manifests are decoded strictly: a field that Stoker does not support, such as a volume, is an unknown field. Fields that
+a cluster adds by itself, or that have no effect here, are accepted and ignored.
 """
 
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from stoker.api.bodies import Body
-from stoker.api.safe.shapes import EnvName, EnvValue
-from stoker.domain.workload import Kind
+from stoker.api.compat.management.schemas import EnvName, EnvValue
+from stoker.domain.workload.spec import Kind
+from stoker.wire.base import RequestBody
 
-Count = Annotated[int, Meta(ge=1, le=100_000)]
+ReplicaCount = Annotated[int, Meta(ge=1, le=100_000)]
 Seconds = Annotated[int, Meta(ge=0, le=315_360_000)]
 Retries = Annotated[int, Meta(ge=0, le=50)]
-Names = dict[str, str]
+StringMap = dict[str, str]
 
 
-class ObjectMeta(Body, frozen=True, kw_only=True):
+class ObjectMeta(RequestBody, frozen=True, kw_only=True):
     name: str = ""
     namespace: str = ""
-    labels: Names = {}
-    annotations: Names = {}
+    labels: StringMap = {}
+    annotations: StringMap = {}
     creation_timestamp: Any = None
 
 
-class EnvVar(Body, frozen=True, kw_only=True):
+class EnvVar(RequestBody, frozen=True, kw_only=True):
     name: EnvName
     value: EnvValue = ""
 
 
-class ContainerResources(Body, frozen=True, kw_only=True):
+class ContainerResources(RequestBody, frozen=True, kw_only=True):
     requests: dict[str, str | int | float] = {}
     limits: dict[str, str | int | float] = {}
 
 
-class ContainerPort(Body, frozen=True, kw_only=True):
+class ContainerPort(RequestBody, frozen=True, kw_only=True):
     container_port: Annotated[int, Meta(ge=1, le=65535)]
     name: str = ""
     protocol: Literal["TCP"] = "TCP"
 
 
-class Container(Body, frozen=True, kw_only=True):
+class Container(RequestBody, frozen=True, kw_only=True):
     image: str
     name: str = "main"
     command: list[str] = []
@@ -55,7 +55,7 @@ class Container(Body, frozen=True, kw_only=True):
     termination_message_policy: Any = None
 
 
-class PodSpec(Body, frozen=True, kw_only=True):
+class PodSpec(RequestBody, frozen=True, kw_only=True):
     containers: Annotated[list[Container], Meta(min_length=1, max_length=1)]
     restart_policy: Any = None
     scheduler_name: Any = None
@@ -64,14 +64,14 @@ class PodSpec(Body, frozen=True, kw_only=True):
     termination_grace_period_seconds: Any = None
 
 
-class PodTemplate(Body, frozen=True, kw_only=True):
+class PodTemplate(RequestBody, frozen=True, kw_only=True):
     spec: PodSpec
     metadata: ObjectMeta = ObjectMeta()
 
 
-class KeptUpSpec(Body, frozen=True, kw_only=True):
+class ReplicatedSpec(RequestBody, frozen=True, kw_only=True):
     template: PodTemplate
-    replicas: Count = 1
+    replicas: ReplicaCount = 1
     selector: Any = None
     strategy: Any = None
     update_strategy: Any = None
@@ -80,56 +80,56 @@ class KeptUpSpec(Body, frozen=True, kw_only=True):
     progress_deadline_seconds: Any = None
 
 
-class JobSpec(Body, frozen=True, kw_only=True):
+class JobSpec(RequestBody, frozen=True, kw_only=True):
     template: PodTemplate
-    parallelism: Count = 1
-    completions: Count | None = None
+    parallelism: ReplicaCount = 1
+    completions: ReplicaCount | None = None
     backoff_limit: Retries = 0
     ttl_seconds_after_finished: Seconds = 60
     active_deadline_seconds: Seconds = 0
 
 
-class ReplicaSpec(Body, frozen=True, kw_only=True):
+class ReplicaSpec(RequestBody, frozen=True, kw_only=True):
     template: PodTemplate
-    replicas: Count = 1
+    replicas: ReplicaCount = 1
     restart_policy: Any = None
 
 
-class ReplicaSpecs(Body, frozen=True, kw_only=True, rename="pascal"):
+class ReplicaSpecs(RequestBody, frozen=True, kw_only=True, rename="pascal"):
     master: ReplicaSpec
     worker: ReplicaSpec | None = None
 
 
-class RunPolicy(Body, frozen=True, kw_only=True):
+class RunPolicy(RequestBody, frozen=True, kw_only=True):
     backoff_limit: Retries = 0
     ttl_seconds_after_finished: Seconds = 60
     active_deadline_seconds: Seconds = 0
     clean_pod_policy: Any = None
 
 
-class PyTorchJobSpec(Body, frozen=True, kw_only=True):
+class PyTorchJobSpec(RequestBody, frozen=True, kw_only=True):
     pytorch_replica_specs: ReplicaSpecs
     run_policy: RunPolicy = RunPolicy()
     nproc_per_node: Any = None
 
 
-class NotebookSpec(Body, frozen=True, kw_only=True):
+class NotebookSpec(RequestBody, frozen=True, kw_only=True):
     template: PodTemplate
 
 
-class Manifest(Body, frozen=True, kw_only=True, tag_field="kind"):
+class Manifest(RequestBody, frozen=True, kw_only=True, tag_field="kind"):
     metadata: ObjectMeta = ObjectMeta()
     status: Any = None
 
 
 class Deployment(Manifest, frozen=True, kw_only=True, tag="Deployment"):
     api_version: Literal["apps/v1"]
-    spec: KeptUpSpec
+    spec: ReplicatedSpec
 
 
 class StatefulSet(Manifest, frozen=True, kw_only=True, tag="StatefulSet"):
     api_version: Literal["apps/v1"]
-    spec: KeptUpSpec
+    spec: ReplicatedSpec
 
 
 class Job(Manifest, frozen=True, kw_only=True, tag="Job"):
@@ -148,14 +148,14 @@ class Notebook(Manifest, frozen=True, kw_only=True, tag="Notebook"):
 
 
 AnyManifest = Deployment | StatefulSet | Job | PyTorchJob | Notebook
-KINDS: dict[type[Manifest], Kind] = {
+KIND_BY_MANIFEST: dict[type[Manifest], Kind] = {
     Deployment: Kind.DEPLOYMENT,
     StatefulSet: Kind.STATEFUL_SET,
     Job: Kind.JOB,
     PyTorchJob: Kind.PYTORCH_JOB,
     Notebook: Kind.AUTHORING,
 }
-GROUPS = {
+GROUP_AND_NAME_BY_KIND = {
     Kind.DEPLOYMENT: ("apps", "Deployment"),
     Kind.STATEFUL_SET: ("apps", "StatefulSet"),
     Kind.JOB: ("batch", "Job"),

@@ -1,4 +1,4 @@
-"""Workloads as Run:ai's clients know them. A number is a number here, and a time that has not come is null."""
+"""Workload bodies of Run:ai's clients. Times that have not happened are null."""
 
 from typing import Any, Literal
 
@@ -7,12 +7,12 @@ from msgspec import UNSET, Struct, UnsetType
 PhaseReason = Literal["NonPreemptibleOverQuota", "OverLimit"]
 
 
-class Amount(Struct, frozen=True):
+class NumericRequest(Struct, frozen=True):
     request: float
     limit: float | None = None
 
 
-class Quantity(Struct, frozen=True):
+class QuantityRequest(Struct, frozen=True):
     request: str
     limit: str | None = None
 
@@ -24,9 +24,9 @@ class ExtendedResource(Struct, frozen=True):
 
 
 class RequestedResources(Struct, frozen=True, rename="camel"):
-    gpu: Amount
-    cpu: Amount
-    cpu_memory: Quantity
+    gpu: NumericRequest
+    cpu: NumericRequest
+    cpu_memory: QuantityRequest
     gpu_request_type: Literal["portion", "memory"] | None = None
     mig_profile: list[str] = []
     extended_resources: list[ExtendedResource] = []
@@ -61,7 +61,7 @@ class RequestedPods(Struct, frozen=True):
     completions: int | None = None
 
 
-class Connection(Struct, frozen=True, rename="camel"):
+class ExternalConnection(Struct, frozen=True, rename="camel"):
     name: str
     tool_type: str
     connection_type: str
@@ -113,7 +113,7 @@ class RunaiWorkload(Struct, frozen=True, kw_only=True, rename="camel"):
     urls: list[str]
     datasources: list[Any]
     environments: list[Any]
-    external_connections: list[Connection]
+    external_connections: list[ExternalConnection]
     distributed_framework: str | UnsetType = UNSET
     additional_fields: dict[str, str]
     preemptible: bool

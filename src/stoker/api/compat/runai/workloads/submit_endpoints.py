@@ -1,34 +1,42 @@
-"""Submissions: workspaces, trainings, distributed trainings and inferences, each one of our kinds of workloads."""
+"""Submissions by type: workspaces, trainings, distributed trainings and inferences."""
 
 from typing import Annotated, Any, TypeVar
 
 from msgspec import Meta, Struct
 
-from stoker.api.bodies import Body
-from stoker.api.endpoint import Call, endpoint
-from stoker.api.families import RUNAI
-from stoker.api.params import NoParams, Params
-from stoker.api.runai.specs import AnySpec, DistributedSpec, InferenceSpec, TrainingSpec, WorkspaceSpec
-from stoker.api.runai.submissions import in_our_words, new_workload, spec_of
-from stoker.api.runai.words import moment
-from stoker.api.safe.shapes import DisplayName
-from stoker.domain.clock import rfc3339
+from stoker.api.compat.management.schemas import DisplayName
+from stoker.api.compat.runai.enums import optional_rfc3339
+from stoker.api.compat.runai.workloads.submission_view import to_submission_spec
+from stoker.api.compat.runai.workloads.submit_mapping import to_new_workload
+from stoker.api.compat.runai.workloads.submit_schemas import (
+    AnySpec,
+    DistributedSpec,
+    InferenceSpec,
+    TrainingSpec,
+    WorkspaceSpec,
+)
+from stoker.api.http.endpoint import Call, endpoint
+from stoker.api.http.families import RUNAI
+from stoker.api.http.params import NoParams, Params
+from stoker.domain.access.identity import Workspace
+from stoker.domain.access.permission_rules import Action
+from stoker.domain.clock import format_rfc3339
 from stoker.domain.errors import ErrorCode, StokerError, bad_request
-from stoker.domain.identity import Workspace
-from stoker.domain.permissions import Action
-from stoker.domain.workload import Phase, Workload
+from stoker.domain.workload.model import Workload
+from stoker.domain.workload.phase import Phase
+from stoker.wire.base import RequestBody
 
-Id = Annotated[str, Meta(min_length=1, max_length=100)]
-Asked = TypeVar("Asked", bound=Params)
-ERRORS = (ErrorCode.NEVER_FITS, ErrorCode.NOT_FOUND)
+ResourceId = Annotated[str, Meta(min_length=1, max_length=100)]
+ParamsT = TypeVar("ParamsT", bound=Params)
+SUBMIT_ERRORS = (ErrorCode.UNSCHEDULABLE, ErrorCode.NOT_FOUND)
 
 
-class Submission(Body, frozen=True, kw_only=True):
-    """`useGivenNameAsPrefix` is always so: names may be used again, and ids are what tells workloads apart."""
+class Submission(RequestBody, frozen=True, kw_only=True):
+    """`useGivenNameAsPrefix` has no effect: names need not be unique, ids are."""
 
     name: DisplayName
-    project_id: Id
-    cluster_id: Id
+    project_id: ResourceId
+    cluster_id: ResourceId
     use_given_name_as_prefix: bool | None = None
     template_id: Any = None
 
@@ -51,14 +59,14 @@ class InferenceBody(Submission, frozen=True, kw_only=True):
     spec: InferenceSpec | None = None
 
 
-class InferenceUpdate(Body, frozen=True, kw_only=True):
-    """What is left out stays as it is."""
+class InferenceUpdate(RequestBody, frozen=True, kw_only=True):
+    """Fields that are left out stay unchanged."""
 
     spec: InferenceSpec | None = None
 
 
 class Submitted(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A workload as it was submitted, with where it stands."""
+    """A workload as it was submitted, with its current status."""
 
     name: str
     requested_name: str
@@ -82,7 +90,7 @@ class SubmittedTraining(Submitted, frozen=True, kw_only=True, rename="camel"):
 
 
 class SubmittedDistributed(Submitted, frozen=True, kw_only=True, rename="camel"):
-    """Master and workers are alike here."""
+    """Master and workers have the same spec."""
 
     spec: DistributedSpec
     master_spec_same_as_worker: bool = True
@@ -103,12 +111,12 @@ AnySubmitted = SubmittedWorkspace | SubmittedTraining | SubmittedDistributed | S
     body=WorkspaceBody,
     result=SubmittedWorkspace,
     status=202,
-    errors=ERRORS,
-    creates=True,
+    errors=SUBMIT_ERRORS,
+    idempotent=True,
 )
 async def create_workspace(call: Call[NoParams]) -> AnySubmitted:
-    """Submit a workspace: one pod that is kept up, an idle shell when it has no command."""
-    return await _submitted(call, call.body.spec or WorkspaceSpec())
+    """Submit a workspace: one pod that keeps running; without a command it is an idle shell."""
+    return await _submit(call, call.body.spec or WorkspaceSpec())
 
 
 @endpoint(
@@ -119,12 +127,12 @@ async def create_workspace(call: Call[NoParams]) -> AnySubmitted:
     body=TrainingBody,
     result=SubmittedTraining,
     status=202,
-    errors=ERRORS,
-    creates=True,
+    errors=SUBMIT_ERRORS,
+    idempotent=True,
 )
 async def create_training(call: Call[NoParams]) -> AnySubmitted:
-    """Submit a training: `parallelism` pods that run to their end."""
-    return await _submitted(call, call.body.spec or TrainingSpec())
+    """Submit a training: `parallelism` pods that run to completion."""
+    return await _submit(call, call.body.spec or TrainingSpec())
 
 
 @endpoint(
@@ -135,15 +143,15 @@ async def create_training(call: Call[NoParams]) -> AnySubmitted:
     body=DistributedBody,
     result=SubmittedDistributed,
     status=202,
-    errors=ERRORS,
-    creates=True,
+    errors=SUBMIT_ERRORS,
+    idempotent=True,
 )
 async def create_distributed(call: Call[NoParams]) -> AnySubmitted:
-    """Submit a distributed PyTorch training: a master and `numWorkers` workers, all of them or none."""
+    """Submit a distributed PyTorch training: a master and `numWorkers` workers, scheduled as a gang."""
     body: DistributedBody = call.body
     if body.master_spec or body.master_spec_same_as_worker is False:
         raise bad_request("masterSpec", "master and workers are alike here. Use masterSpecSameAsWorker true.")
-    return await _submitted(call, body.spec or DistributedSpec())
+    return await _submit(call, body.spec or DistributedSpec())
 
 
 @endpoint(
@@ -154,12 +162,12 @@ async def create_distributed(call: Call[NoParams]) -> AnySubmitted:
     body=InferenceBody,
     result=SubmittedInference,
     status=202,
-    errors=ERRORS,
-    creates=True,
+    errors=SUBMIT_ERRORS,
+    idempotent=True,
 )
 async def create_inference(call: Call[NoParams]) -> AnySubmitted:
-    """Submit an inference: a fixed number of replicas behind one port, kept up until it is stopped."""
-    return await _submitted(call, call.body.spec or InferenceSpec())
+    """Submit an inference: a fixed number of replicas behind one port, running until it is stopped."""
+    return await _submit(call, call.body.spec or InferenceSpec())
 
 
 @endpoint(
@@ -172,7 +180,7 @@ async def create_inference(call: Call[NoParams]) -> AnySubmitted:
     status=202,
 )
 async def create_distributed_inference(call: Call[NoParams]) -> Submitted:
-    """Not served: a replica that spans several pods has no counterpart here."""
+    """Not supported: replicas that span several pods."""
     raise StokerError(
         ErrorCode.BAD_REQUEST,
         "Distributed inference is not served here: a replica is one pod.",
@@ -180,8 +188,8 @@ async def create_distributed_inference(call: Call[NoParams]) -> Submitted:
     )
 
 
-def submitted(workload: Workload, workspace: Workspace | None) -> AnySubmitted:
-    """A workload as a submission is answered, and as it is read back."""
+def to_submitted(workload: Workload, workspace: Workspace | None) -> AnySubmitted:
+    """The response of a submission, and of reading it back."""
     shown: dict[str, Any] = {
         "name": workload.name,
         "requested_name": workload.name,
@@ -190,12 +198,12 @@ def submitted(workload: Workload, workspace: Workspace | None) -> AnySubmitted:
         "department_id": str(workspace.department_id) if workspace else "1",
         "cluster_id": workload.cluster_id,
         "created_by": workload.user_name,
-        "created_at": rfc3339(workload.submitted_at),
-        "deleted_at": moment(workload.deleted_at),
+        "created_at": format_rfc3339(workload.submitted_at),
+        "deleted_at": optional_rfc3339(workload.deleted_at),
         "desired_phase": desired_phase(workload),
-        "actual_phase": str(workload.phase),
+        "actual_phase": str(workload.phase.displayed),
     }
-    match spec_of(workload):
+    match to_submission_spec(workload):
         case WorkspaceSpec() as spec:
             return SubmittedWorkspace(**shown, spec=spec)
         case TrainingSpec() as spec:
@@ -209,37 +217,34 @@ def submitted(workload: Workload, workspace: Workspace | None) -> AnySubmitted:
 def desired_phase(workload: Workload) -> str:
     if workload.deleted_at is not None:
         return "Deleted"
-    return "Stopped" if workload.phase is Phase.STOPPED or workload.then is Phase.STOPPED else "Running"
+    return "Stopped" if workload.phase is Phase.STOPPED or workload.next_phase is Phase.STOPPED else "Running"
 
 
-async def home_of(call: Call[Asked], workload: Workload) -> Workspace | None:
-    """The workspace of a workload, if it is still there."""
+async def find_workspace(call: Call[ParamsT], workload: Workload) -> Workspace | None:
+    """The workspace of a workload, if it still exists."""
     try:
-        return await call.services.workspaces.numbered(call.actor, str(workload.workspace_id))
+        return await call.services.workspaces.get_by_id(call.actor, str(workload.workspace_id))
     except StokerError as error:
         if error.code is not ErrorCode.NOT_FOUND:
             raise
     return None
 
 
-async def workspace_of(call: Call[NoParams], project_id: str, cluster_id: str | None, field: str) -> Workspace:
-    """The workspace that is meant, in the cluster that is meant."""
-    workspace = await call.services.workspaces.numbered(call.actor, project_id)
+async def resolve_workspace(call: Call[NoParams], project_id: str, cluster_id: str | None, field: str) -> Workspace:
+    """The workspace of the given project and cluster."""
+    workspace = await call.services.workspaces.get_by_id(call.actor, project_id)
     if cluster_id is not None and cluster_id not in {workspace.cluster_id, workspace.cluster}:
         where = f'project "{workspace.name}" is in cluster {workspace.cluster_id} ("{workspace.cluster}").'
         raise bad_request(field, where)
     return workspace
 
 
-async def _submitted(call: Call[NoParams], spec: AnySpec) -> AnySubmitted:
+async def _submit(call: Call[NoParams], spec: AnySpec) -> AnySubmitted:
     body: Submission = call.body
     if body.template_id:
         raise bad_request("templateId", "there are no templates here. Send the spec itself.")
-    workspace = await workspace_of(call, body.project_id, body.cluster_id, "clusterId")
-    try:
-        made = await call.services.workloads.create(
-            call.actor, new_workload(body.name, workspace.name, spec), call.once
-        )
-    except StokerError as error:
-        raise in_our_words(error) from error
-    return submitted(made, workspace)
+    workspace = await resolve_workspace(call, body.project_id, body.cluster_id, "clusterId")
+    made = await call.services.workloads.create(
+        call.actor, to_new_workload(body.name, workspace.name, spec), call.idempotency_key
+    )
+    return to_submitted(made, workspace)

@@ -1,39 +1,38 @@
-"""What a submission says of a workload, for each type of them; the same shapes are read back.
+"""Specs of submissions by workload type; the same structs are read back.
 
-A client may send null for whatever it leaves out. What has no counterpart here is known by name and refused by name, so
-that nobody believes in a volume that is not there.
+A client may send null for fields that it leaves out. Unsupported fields are declared, so that the error can name them.
 """
 
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from stoker.api.bodies import Body
-from stoker.api.safe.shapes import EnvName, EnvValue
-from stoker.domain.workload import MOST_LABELS
+from stoker.api.compat.management.schemas import EnvName, EnvValue
+from stoker.domain.workload.spec import MAX_LABELS
+from stoker.wire.base import RequestBody
 
-Amount = Annotated[float, Meta(ge=0, le=1e9)]
-Size = Annotated[str, Meta(min_length=1, max_length=64, examples=["4Gi"])]
+NonNegativeNumber = Annotated[float, Meta(ge=0, le=1e9)]
+MemoryQuantity = Annotated[str, Meta(min_length=1, max_length=64, examples=["4Gi"])]
 Port = Annotated[int, Meta(ge=1, le=65535)]
 Replicas = Annotated[int, Meta(ge=1, le=100_000)]
 Seconds = Annotated[int, Meta(ge=0, le=315_360_000)]
 Command = Annotated[str, Meta(min_length=1, max_length=1_000_000)]
 NodePools = Annotated[list[Annotated[str, Meta(min_length=1, max_length=63)]], Meta(max_length=100)]
 
-SERVED_AS_NOTHING = "there is nothing like it here. Leave it out."
+UNSUPPORTED_MESSAGE = "there is nothing like it here. Leave it out."
 
 
-class Spec(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """The base of what is inside a submission."""
+class SpecBody(RequestBody, frozen=True, kw_only=True, omit_defaults=True):
+    """The base of the structs inside a submission."""
 
 
-class Compute(Spec, frozen=True, kw_only=True):
-    """What one pod gets. There is one amount of each: of a request and a limit, the limit counts."""
+class Compute(SpecBody, frozen=True, kw_only=True):
+    """The resources of one pod. If both request and limit are given, the limit is used."""
 
-    cpu_core_request: Amount | None = None
-    cpu_core_limit: Amount | None = None
-    cpu_memory_request: Size | None = None
-    cpu_memory_limit: Size | None = None
+    cpu_core_request: NonNegativeNumber | None = None
+    cpu_core_limit: NonNegativeNumber | None = None
+    cpu_memory_request: MemoryQuantity | None = None
+    cpu_memory_limit: MemoryQuantity | None = None
     gpu_devices_request: Annotated[int, Meta(ge=0, le=100_000)] | None = None
     gpu_request_type: Literal["portion", "memory", "migProfile"] | None = None
     gpu_portion_request: Annotated[float, Meta(ge=0, le=1)] | None = None
@@ -45,7 +44,7 @@ class Compute(Spec, frozen=True, kw_only=True):
     mig_profile: Any = None
 
 
-class Variable(Spec, frozen=True, kw_only=True):
+class EnvironmentVariable(SpecBody, frozen=True, kw_only=True):
     name: EnvName
     value: EnvValue | None = None
     exclude: bool | None = None
@@ -56,16 +55,16 @@ class Variable(Spec, frozen=True, kw_only=True):
     user_credential: Any = None
 
 
-class Label(Spec, frozen=True, kw_only=True):
+class LabelBody(SpecBody, frozen=True, kw_only=True):
     name: Annotated[str, Meta(min_length=1, max_length=317)]
     value: Annotated[str, Meta(max_length=1024)] | None = None
     exclude: bool | None = None
 
 
-Labels = Annotated[list[Label | None], Meta(max_length=MOST_LABELS)]
+Labels = Annotated[list[LabelBody | None], Meta(max_length=MAX_LABELS)]
 
 
-class PortBody(Spec, frozen=True, kw_only=True):
+class PortBody(SpecBody, frozen=True, kw_only=True):
     container: Port
     service_type: Literal["ClusterIP", "NodePort", "LoadBalancer"] | None = None
     external: Port | None = None
@@ -75,7 +74,7 @@ class PortBody(Spec, frozen=True, kw_only=True):
     exclude: bool | None = None
 
 
-class ServingPort(Spec, frozen=True, kw_only=True):
+class ServingPort(SpecBody, frozen=True, kw_only=True):
     container: Port
     protocol: Literal["http", "grpc"] | None = None
     cluster_local_access_only: bool | None = None
@@ -84,7 +83,7 @@ class ServingPort(Spec, frozen=True, kw_only=True):
     authorized_groups: Any = None
 
 
-class AutoScaling(Spec, frozen=True, kw_only=True):
+class AutoScaling(SpecBody, frozen=True, kw_only=True):
     min_replicas: Annotated[int, Meta(ge=0, le=100_000)] | None = None
     max_replicas: Replicas | None = None
     initial_replicas: Annotated[int, Meta(ge=0, le=100_000)] | None = None
@@ -98,14 +97,14 @@ class AutoScaling(Spec, frozen=True, kw_only=True):
     initialization_timeout_seconds: Any = None
 
 
-class WorkloadSpec(Spec, frozen=True, kw_only=True):
-    """What all types have."""
+class WorkloadSpec(SpecBody, frozen=True, kw_only=True):
+    """The fields of all types."""
 
     image: Annotated[str, Meta(min_length=1, max_length=1024)] | None = None
     command: Command | None = None
     args: Command | None = None
     compute: Compute | None = None
-    environment_variables: list[Variable | None] | None = None
+    environment_variables: list[EnvironmentVariable | None] | None = None
     labels: Labels | None = None
     annotations: Labels | None = None
     node_pools: NodePools | None = None
@@ -113,11 +112,11 @@ class WorkloadSpec(Spec, frozen=True, kw_only=True):
     preemptibility: Literal["preemptible", "non-preemptible"] | None = None
     category: Annotated[str, Meta(max_length=63)] | None = None
     ports: list[PortBody | None] | None = None
-    # taken, and of no consequence here
+    # accepted without effect
     image_pull_policy: Literal["Always", "Never", "IfNotPresent"] | None = None
     create_home_dir: bool | None = None
     related_urls: Any = None
-    # refused when there is anything in them
+    # rejected unless empty
     storage: Any = None
     security: Any = None
     tolerations: Any = None
@@ -131,7 +130,7 @@ class WorkloadSpec(Spec, frozen=True, kw_only=True):
 
 
 class BatchSpec(WorkloadSpec, frozen=True, kw_only=True):
-    """What those have that are run until they end, or are stopped."""
+    """The fields of types that run to completion."""
 
     backoff_limit: Annotated[int, Meta(ge=0, le=50)] | None = None
     auto_deletion_time_after_completion_seconds: Seconds | None = None
@@ -157,7 +156,7 @@ class DistributedSpec(BatchSpec, frozen=True, kw_only=True):
     min_replicas: Replicas | None = None
     max_replicas: Replicas | None = None
     clean_pod_policy: Literal["None", "All", "Running"] | None = None
-    # of MPI alone, which is refused; the vendor's client sends them with every framework
+    # of MPI only, which is rejected; the vendor's client sends them with every framework
     slots_per_worker: Any = None
     ssh_auth_mount_path: Any = None
     mpi_launcher_creation_policy: Any = None
@@ -171,7 +170,7 @@ class InferenceSpec(WorkloadSpec, frozen=True, kw_only=True):
 
 AnySpec = WorkspaceSpec | TrainingSpec | DistributedSpec | InferenceSpec
 
-REFUSED = (
+UNSUPPORTED_FIELDS = (
     "storage",
     "security",
     "tolerations",
@@ -186,4 +185,4 @@ REFUSED = (
     "termination_grace_period_seconds",
     "serving_configuration",
 )
-"""Fields of a spec that would change how a workload runs, and that nothing here can do."""
+"""Fields that would change how a workload runs and are not supported."""

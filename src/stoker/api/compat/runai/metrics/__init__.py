@@ -1,0 +1,1 @@
+"""Run:ai metrics of workloads and pods, and telemetry of workloads and nodes."""

@@ -1,0 +1,1 @@
+"""Run:ai projects, departments, clusters, node pools and nodes."""

@@ -1,0 +1,1 @@
+"""Endpoints for sessions, users, departments, workspaces with their members, API keys and applications."""
