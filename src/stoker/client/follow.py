@@ -1,7 +1,7 @@
-"""Follows a workload to its end: what it is each time it changes, and every line that its pods print.
+"""Follows a workload until it finishes: its detail after each change, and the log lines of its pods.
 
-The server tells when there is something to look at; a look every now and then sees what it does not tell, such as
-why a workload waits. A server that is gone for a while is waited for, and no line comes twice after that.
+Events trigger a fetch of the detail; a periodic fetch sees changes without an event, such as the pending reason. An
+unreachable server is retried, and no log line is repeated after a reconnect.
 """
 
 import contextlib
@@ -15,38 +15,40 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 from msgspec import Struct
 
-from stoker.client.exchange import Unreachable
-from stoker.client.patience import Patience, lasting_events
-from stoker.client.workload_shapes import LogLine, WorkloadDetail, WorkloadEvent
+from stoker.client.results import PodLogLine
+from stoker.client.transport.reconnect import ReconnectPolicy, reconnecting_events
+from stoker.client.transport.request_flow import Unreachable
 from stoker.domain.errors import ErrorCode, StokerError
+from stoker.wire.management import WorkloadDetailView
+from stoker.wire.workloads import WorkloadEvent
 
 if TYPE_CHECKING:
-    from stoker.client.client import Stoker
+    from stoker.client.sdk import Stoker
 
 T = TypeVar("T")
-MOST_LINES = 100_000
-LOOK_SECONDS = 2.0
-UNTOLD_LOOK_SECONDS = 0.25
-"""How often to look while the server has not told anything."""
-SETTLE_SECONDS = 0.2
-WAITING = 10_000
+MAX_LOG_LINES = 100_000
+POLL_SECONDS = 2.0
+POLL_SECONDS_WITHOUT_EVENTS = 0.25
+"""How often to fetch the detail until the first event arrives."""
+DEBOUNCE_SECONDS = 0.2
+QUEUE_SIZE = 10_000
 
 
-class Output(Struct, frozen=True):
+class LogOutput(Struct, frozen=True):
     pod: str
     attempt: int
-    line: LogLine
+    line: PodLogLine
 
 
-class LogChoice(Struct, frozen=True, kw_only=True):
-    """Which lines: of one pod or all, the last ones or those since, of one attempt or from the newest on."""
+class LogSelection(Struct, frozen=True, kw_only=True):
+    """Which log lines: of one pod or all, the last ones or those since a time, of one attempt or from the newest on."""
 
     pod: str = ""
-    tail: int = MOST_LINES
+    tail: int = MAX_LOG_LINES
     since: datetime | None = None
     grep: str = ""
     attempt: int | None = None
-    every_attempt: bool = False
+    all_attempts: bool = False
 
     def since_seconds(self) -> int | None:
         if self.since is None:
@@ -54,94 +56,94 @@ class LogChoice(Struct, frozen=True, kw_only=True):
         return max(1, round((datetime.now(UTC) - self.since).total_seconds()))
 
 
-class Seen(Struct):
-    """How far a log was read: the time of the last line, and how many lines have that time."""
+class ReadPosition(Struct):
+    """The read position in a log: the time of the last line, and how many lines have that time."""
 
     at: int = -1
     count: int = 0
 
-    def unseen(self, lines: Iterator[LogLine]) -> Iterator[LogLine]:
-        """What is new in a log that is read from its beginning again."""
-        before, known, again = self.at if self.count else None, self.count, 0
+    def skip_seen(self, lines: Iterator[PodLogLine]) -> Iterator[PodLogLine]:
+        """The new lines of a log that is read again from its beginning."""
+        last_at, last_count, repeated = self.at if self.count else None, self.count, 0
         for line in lines:
-            if before is not None:
-                again += line.at == before
-                if line.at < before or (line.at == before and again <= known):
+            if last_at is not None:
+                repeated += line.at == last_at
+                if line.at < last_at or (line.at == last_at and repeated <= last_count):
                     continue
-                before = None
+                last_at = None
             self.count = self.count + 1 if line.at == self.at else 1
             self.at = line.at
             yield line
 
 
-class _Tail(Struct, frozen=True, eq=True):
+class _PodAttempt(Struct, frozen=True, eq=True):
     pod: str
     attempt: int
 
 
-class _Over(Struct, frozen=True):
-    tail: _Tail
+class _LogEnded(Struct, frozen=True):
+    tail: _PodAttempt
 
 
-class _Left(Exception):  # noqa: N818 - it says what the reader did
-    """Nobody takes anything any more: the thread may end."""
+class _AbandonedError(Exception):
+    """The consumer is gone, so the thread ends."""
 
 
-class Follow:
-    """One workload, followed once. Its lines too when `logs` says which; not longer than until `deadline`."""
+class WorkloadFollower:
+    """Follows one workload once, with the log lines that `logs` selects, at most until `deadline`."""
 
     def __init__(
-        self, client: "Stoker", name: str, logs: LogChoice | None = None, *, deadline: float | None = None
+        self, client: "Stoker", name: str, logs: LogSelection | None = None, *, deadline: float | None = None
     ) -> None:
         self._client = client
         self._name = name
-        self._logs = logs
+        self._selection = logs
         self._deadline = deadline
-        self._queue: queue.Queue[Output | WorkloadEvent | _Over | Exception] = queue.Queue(WAITING)
-        self._seen: dict[_Tail, Seen] = {}
-        self._open: set[_Tail] = set()
+        self._queue: queue.Queue[LogOutput | WorkloadEvent | _LogEnded | Exception] = queue.Queue(QUEUE_SIZE)
+        self._positions: dict[_PodAttempt, ReadPosition] = {}
+        self._open_tails: set[_PodAttempt] = set()
         self._first_attempt = 0
-        self._told = False
+        self._events_received = False
         self._closed = False
 
-    def __iter__(self) -> Iterator[WorkloadDetail | Output]:
-        """Ends when the workload has ended and everything it printed was read; TimeoutError at the deadline."""
-        self._start(self._listen)
+    def __iter__(self) -> Iterator[WorkloadDetailView | LogOutput]:
+        """Ends when the workload has finished and its logs were read; raises TimeoutError at the deadline."""
+        self._start_thread(self._receive_events)
         try:
             yield from self._follow()
         finally:
             self._closed = True
 
-    def _follow(self) -> Iterator[WorkloadDetail | Output]:
+    def _follow(self) -> Iterator[WorkloadDetailView | LogOutput]:
         while True:
-            detail = self._look()
+            detail = self._fetch_detail()
             yield detail
-            self._read_pods(detail)
-            looked, news, stale = time.monotonic(), False, False
-            while not stale:
-                if not self._open and self._is_over(detail):
+            self._start_pod_readers(detail)
+            fetched_at, has_events, is_stale = time.monotonic(), False, False
+            while not is_stale:
+                if not self._open_tails and self._is_finished(detail):
                     return
-                match self._next():
-                    case Output() as output:
+                match self._next_item():
+                    case LogOutput() as output:
                         yield output
-                    case _Over(tail):
-                        self._open.discard(tail)
+                    case _LogEnded(tail):
+                        self._open_tails.discard(tail)
                     case WorkloadEvent():
-                        self._told = news = True
+                        self._events_received = has_events = True
                     case Exception() as error:
                         raise error
                     case None:
-                        stale = True
-                settled = self._queue.empty() or time.monotonic() - looked > SETTLE_SECONDS
-                stale = stale or (news and settled)  # of many changes at once only the last matters
+                        is_stale = True
+                settled = self._queue.empty() or time.monotonic() - fetched_at > DEBOUNCE_SECONDS
+                is_stale = is_stale or (has_events and settled)  # one fetch covers a burst of events
 
-    def _is_over(self, detail: WorkloadDetail) -> bool:
-        chosen = self._logs.attempt if self._logs else None
-        return detail.ended or (chosen is not None and chosen < detail.dispatch_count)
+    def _is_finished(self, detail: WorkloadDetailView) -> bool:
+        attempt = self._selection.attempt if self._selection else None
+        return detail.is_finished or (attempt is not None and attempt < detail.dispatch_count)
 
-    def _next(self) -> Output | WorkloadEvent | _Over | Exception | None:
-        """What came; None when it is time to look again."""
-        seconds = LOOK_SECONDS if self._told else UNTOLD_LOOK_SECONDS
+    def _next_item(self) -> LogOutput | WorkloadEvent | _LogEnded | Exception | None:
+        """The next item; None when it is time to fetch the detail again."""
+        seconds = POLL_SECONDS if self._events_received else POLL_SECONDS_WITHOUT_EVENTS
         left = seconds if self._deadline is None else self._deadline - time.monotonic()
         try:
             return self._queue.get(timeout=max(0.0, min(seconds, left)))
@@ -150,79 +152,83 @@ class Follow:
                 raise TimeoutError from None
             return None
 
-    def _look(self) -> WorkloadDetail:
-        return self._patiently(lambda: self._client.workloads.get(self._name))
+    def _fetch_detail(self) -> WorkloadDetailView:
+        return self._retry_unreachable(lambda: self._client.workloads.get(self._name))
 
-    def _read_pods(self, detail: WorkloadDetail) -> None:
-        """Begin to read the pods that are not read yet, and those that were replaced by one of the same name."""
-        chosen = self._logs
-        if chosen is None or not detail.dispatch_count:
+    def _start_pod_readers(self, detail: WorkloadDetailView) -> None:
+        """Start to read pods that are not read yet, and pods that replaced one of the same name."""
+        selection = self._selection
+        if selection is None or not detail.dispatch_count:
             return
-        newest = chosen.attempt or detail.dispatch_count
-        first = self._first_attempt = self._first_attempt or (1 if chosen.every_attempt else newest)
+        newest = selection.attempt or detail.dispatch_count
+        first = self._first_attempt = self._first_attempt or (1 if selection.all_attempts else newest)
         for attempt in range(first, newest + 1):
             for pod in detail.pods:
-                tail = _Tail(pod.pod_id, attempt)
-                replaced = attempt == newest and not pod.ended and not detail.ended
-                if chosen.pod in {"", tail.pod} and tail not in self._open and (tail not in self._seen or replaced):
-                    self._open.add(tail)
-                    seen = self._seen.setdefault(tail, Seen())
-                    self._start(lambda tail=tail, seen=seen: self._read(tail, seen, chosen))
+                tail = _PodAttempt(pod.pod_id, attempt)
+                replaced = attempt == newest and not pod.is_finished and not detail.is_finished
+                if (
+                    selection.pod in {"", tail.pod}
+                    and tail not in self._open_tails
+                    and (tail not in self._positions or replaced)
+                ):
+                    self._open_tails.add(tail)
+                    position = self._positions.setdefault(tail, ReadPosition())
+                    self._start_thread(lambda tail=tail, position=position: self._read_pod(tail, position, selection))
 
-    def _read(self, tail: _Tail, seen: Seen, chosen: LogChoice) -> None:
-        """Every line of one pod, from where it was read to."""
+    def _read_pod(self, tail: _PodAttempt, position: ReadPosition, selection: LogSelection) -> None:
+        """Enqueue the lines of one pod after the read position."""
 
-        def lines() -> None:
-            found = self._client.workloads.follow_logs(
+        def read_lines() -> None:
+            lines = self._client.workloads.follow_logs(
                 self._name,
                 tail.pod,
-                tail_lines=MOST_LINES if seen.count else chosen.tail,
-                since_seconds=None if seen.count else chosen.since_seconds(),
-                grep=chosen.grep,
+                tail_lines=MAX_LOG_LINES if position.count else selection.tail,
+                since_seconds=None if position.count else selection.since_seconds(),
+                grep=selection.grep,
                 attempt=tail.attempt,
             )
-            for line in seen.unseen(found):
-                self._put(Output(tail.pod, tail.attempt, line))
+            for line in position.skip_seen(lines):
+                self._enqueue(LogOutput(tail.pod, tail.attempt, line))
 
         try:
-            self._patiently(lines)
-        except StokerError as error:  # a pod that was there a moment ago may have been replaced
+            self._retry_unreachable(read_lines)
+        except StokerError as error:  # the pod may have been replaced in the meantime
             if error.code is not ErrorCode.NOT_FOUND:
                 raise
-        self._put(_Over(tail))
+        self._enqueue(_LogEnded(tail))
 
-    def _listen(self) -> None:
-        """Every change from the first on. Without them a look every now and then has to do."""
+    def _receive_events(self) -> None:
+        """Enqueue every event of the workload. If events fail, the periodic fetch remains."""
         try:
-            for event in lasting_events(self._client, self._name, 0):
-                self._put(event)
+            for event in reconnecting_events(self._client, self._name, 0):
+                self._enqueue(event)
         except (StokerError, msgspec.DecodeError):
-            self._told = False
+            self._events_received = False
 
-    def _patiently(self, act: Callable[[], T]) -> T:
-        """Do it again while the server is not there."""
-        patience = Patience()
+    def _retry_unreachable(self, action: Callable[[], T]) -> T:
+        """Repeat the action while the server is unreachable."""
+        policy = ReconnectPolicy()
         while True:
             try:
-                return act()
+                return action()
             except Unreachable as error:
-                patience.bear(error)
+                policy.wait(error)
 
-    def _start(self, act: Callable[[], None]) -> None:
+    def _start_thread(self, action: Callable[[], None]) -> None:
         def run() -> None:
-            with contextlib.suppress(_Left):
+            with contextlib.suppress(_AbandonedError):
                 try:
-                    act()
+                    action()
                 except Exception as error:
-                    self._put(error)
+                    self._enqueue(error)
 
         threading.Thread(target=run, daemon=True).start()
 
-    def _put(self, item: Output | WorkloadEvent | _Over | Exception) -> None:
-        """Wait for room."""
+    def _enqueue(self, item: LogOutput | WorkloadEvent | _LogEnded | Exception) -> None:
+        """Put an item into the queue, waiting while it is full."""
         while not self._closed:
             try:
                 return self._queue.put(item, timeout=1)
             except queue.Full:
                 continue
-        raise _Left
+        raise _AbandonedError

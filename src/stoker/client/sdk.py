@@ -1,80 +1,74 @@
-"""The two clients. They have the same resources; one waits, the other is awaited.
+"""The sync and the async client, with the same resources.
 
-httpx is imported with the first client, so that what only mentions the SDK starts without it.
+httpx is imported when the first client is created, so that importing the SDK stays fast.
 """
 
 from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from stoker.client.address import DEFAULT_SERVER
-from stoker.client.fleet import Fleet
-from stoker.client.operation import Async, Carrier, F, Sync
-from stoker.client.resources import (
-    Applications,
-    Audit,
-    Clusters,
-    Departments,
-    Installation,
-    Keys,
-    Members,
-    Users,
-    Webhooks,
-    Workspaces,
-)
-from stoker.client.usage import Usage
-from stoker.client.workloads import Workloads
+from stoker.client.resources.clusters import ClustersResource
+from stoker.client.resources.credentials import ApplicationsResource, KeysResource
+from stoker.client.resources.fleet import FleetResource
+from stoker.client.resources.identity import DepartmentsResource, MembersResource, UsersResource, WorkspacesResource
+from stoker.client.resources.operations import Async, F, Sync, Transport
+from stoker.client.resources.system import AuditResource, RootResource
+from stoker.client.resources.usage import UsageResource
+from stoker.client.resources.webhooks import WebhooksResource
+from stoker.client.resources.workloads import WorkloadsResource
 
 if TYPE_CHECKING:
     import httpx
 
-    from stoker.client.follow import LogChoice, Output
-    from stoker.client.remote import RemoteCommand
-    from stoker.client.workload_shapes import WorkloadDetail
+    from stoker.client.exec import RemoteCommand
+    from stoker.client.follow import LogOutput, LogSelection
+    from stoker.wire.management import WorkloadDetailView
 
 TIMEOUT_SECONDS = 60.0
 
 
-class Api(Installation[F]):
-    """Everything that can be asked of a server."""
+class ApiClient(RootResource[F]):
+    """All operations of a server."""
 
-    def __init__(self, carrier: Carrier) -> None:
-        super().__init__(carrier)
-        self.users: Users[F] = Users(carrier)
-        self.departments: Departments[F] = Departments(carrier)
-        self.workspaces: Workspaces[F] = Workspaces(carrier)
-        self.members: Members[F] = Members(carrier)
-        self.keys: Keys[F] = Keys(carrier)
-        self.applications: Applications[F] = Applications(carrier)
-        self.workloads: Workloads[F] = Workloads(carrier)
-        self.webhooks: Webhooks[F] = Webhooks(carrier)
-        self.clusters: Clusters[F] = Clusters(carrier)
-        self.audit: Audit[F] = Audit(carrier)
-        self.fleet: Fleet[F] = Fleet(carrier)
-        self.usage: Usage[F] = Usage(carrier)
+    def __init__(self, transport: Transport) -> None:
+        super().__init__(transport)
+        self.users: UsersResource[F] = UsersResource(transport)
+        self.departments: DepartmentsResource[F] = DepartmentsResource(transport)
+        self.workspaces: WorkspacesResource[F] = WorkspacesResource(transport)
+        self.members: MembersResource[F] = MembersResource(transport)
+        self.keys: KeysResource[F] = KeysResource(transport)
+        self.applications: ApplicationsResource[F] = ApplicationsResource(transport)
+        self.workloads: WorkloadsResource[F] = WorkloadsResource(transport)
+        self.webhooks: WebhooksResource[F] = WebhooksResource(transport)
+        self.clusters: ClustersResource[F] = ClustersResource(transport)
+        self.audit: AuditResource[F] = AuditResource(transport)
+        self.fleet: FleetResource[F] = FleetResource(transport)
+        self.usage: UsageResource[F] = UsageResource(transport)
 
 
-class Stoker(Api[Sync]):
-    """A server, for ordinary code. Several threads may share one."""
+class Stoker(ApiClient[Sync]):
+    """The sync client. Several threads may share one."""
 
     def __init__(
         self,
-        server: str = DEFAULT_SERVER,
+        server: str | None = None,
         token: str | None = None,
         *,
         timeout_seconds: float = TIMEOUT_SECONDS,
         transport: "httpx.BaseTransport | None" = None,
         agent: str = "stoker",
     ) -> None:
-        """`token` is an API key, or the access token of a log-in or an application; `agent` is what the program is."""
-        from stoker.client.transport import SyncCarrier
+        """Without an address the client connects to the server of this machine, through the socket in its data dir if
+        there is one. `token` is an API key, or the access token of a log-in or an application; `agent` names the
+        program in the User-Agent header."""
+        from stoker.client.transport.httpx_transport import SyncTransport
 
-        self._connection = SyncCarrier(server, token, timeout_seconds, transport, agent)
-        super().__init__(self._connection)
+        self._http = SyncTransport(server, token, timeout_seconds, transport, agent)
+        super().__init__(self._http)
 
     @property
     def server(self) -> str:
-        return self._connection.destination.server
+        return self._http.target.server
 
     def exec(
         self,
@@ -83,32 +77,35 @@ class Stoker(Api[Sync]):
         *,
         pod: str = "",
         tty: bool = False,
+        stderr: bool = False,
         columns: int = 80,
         rows: int = 24,
     ) -> "RemoteCommand":
-        """Run a command beside what a pod of a workload runs; in its first pod when none is named."""
-        from stoker.client.remote import start
+        """Run a command in a pod of a workload, by default its first pod. `stderr` separates stderr from stdout, which
+        a terminal does not support."""
+        from stoker.client.exec import start_command
 
-        destination = self._connection.destination
-        headers = {"User-Agent": destination.user_agent}
-        if destination.token:
-            headers["Authorization"] = f"Bearer {destination.token}"
-        return start(destination.server, headers, name, command, pod=pod, tty=tty, columns=columns, rows=rows)
+        target = self._http.target
+        headers = {"User-Agent": target.user_agent}
+        if target.token:
+            headers["Authorization"] = f"Bearer {target.token}"
+        size = {"columns": columns, "rows": rows}
+        return start_command(target.server, headers, name, command, pod=pod, tty=tty, stderr=stderr, **size)
 
-    def watch(self, name: str, *, deadline: float | None = None) -> "Iterator[WorkloadDetail]":
-        """A workload each time it changes, until it has ended; TimeoutError at the deadline, in monotonic time."""
-        from stoker.client.follow import Follow, Output
+    def watch(self, name: str, *, deadline: float | None = None) -> "Iterator[WorkloadDetailView]":
+        """The workload after each change, until it has finished; raises TimeoutError at the monotonic `deadline`."""
+        from stoker.client.follow import LogOutput, WorkloadFollower
 
-        return (each for each in Follow(self, name, deadline=deadline) if not isinstance(each, Output))
+        return (item for item in WorkloadFollower(self, name, deadline=deadline) if not isinstance(item, LogOutput))
 
-    def follow(self, name: str, logs: "LogChoice") -> "Iterator[WorkloadDetail | Output]":
-        """A workload each time it changes and the lines that are chosen, until it has ended and all was read."""
-        from stoker.client.follow import Follow
+    def follow(self, name: str, logs: "LogSelection") -> "Iterator[WorkloadDetailView | LogOutput]":
+        """The workload after each change and the selected log lines, until it has finished and all lines were read."""
+        from stoker.client.follow import WorkloadFollower
 
-        return iter(Follow(self, name, logs))
+        return iter(WorkloadFollower(self, name, logs))
 
     def close(self) -> None:
-        self._connection.close()
+        self._http.close()
 
     def __enter__(self) -> Self:
         return self
@@ -119,29 +116,30 @@ class Stoker(Api[Sync]):
         self.close()
 
 
-class AsyncStoker(Api[Async]):
-    """A server, for coroutines of one event loop."""
+class AsyncStoker(ApiClient[Async]):
+    """The async client, for coroutines of one event loop."""
 
     def __init__(
         self,
-        server: str = DEFAULT_SERVER,
+        server: str | None = None,
         token: str | None = None,
         *,
         timeout_seconds: float = TIMEOUT_SECONDS,
         transport: "httpx.AsyncBaseTransport | None" = None,
     ) -> None:
-        """`token` is an API key, or the access token of a log-in or an application."""
-        from stoker.client.transport import AsyncCarrier
+        """Without an address the client connects to the server of this machine, through the socket in its data dir if
+        there is one. `token` is an API key, or the access token of a log-in or an application."""
+        from stoker.client.transport.httpx_transport import AsyncTransport
 
-        self._connection = AsyncCarrier(server, token, timeout_seconds, transport)
-        super().__init__(self._connection)
+        self._http = AsyncTransport(server, token, timeout_seconds, transport)
+        super().__init__(self._http)
 
     @property
     def server(self) -> str:
-        return self._connection.destination.server
+        return self._http.target.server
 
     async def close(self) -> None:
-        await self._connection.close()
+        await self._http.close()
 
     async def __aenter__(self) -> Self:
         return self

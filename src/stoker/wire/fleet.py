@@ -1,16 +1,21 @@
-"""What the server answers about clusters, nodes and GPUs, and about what was measured of a workload."""
+"""The current state of clusters, nodes and GPUs."""
 
-from datetime import datetime
+from typing import Annotated
 
-from stoker.client.shapes import Shape
+from msgspec import Meta
 
-Point = tuple[float, int]
-"""A value, and when, in epoch milliseconds."""
+from stoker.domain.cluster.live_view import GpuState, NodeState
+from stoker.wire.base import WireStruct
+from stoker.wire.timestamps import Timestamp
+
+Fraction = Annotated[float, Meta(description="0 to 1.")]
+ByteRate = Annotated[int, Meta(description="Bytes a second through all RDMA ports, as they were last read.")]
 
 
-class FleetNow(Shape, frozen=True):
-    """`cpu_nodes` are healthy and have no GPUs. Rates are 0 to 1; `utilization` and `power_watts` are None where
-    nothing is known of them."""
+class FleetView(WireStruct, frozen=True):
+    """A node is idle, partial, busy, faulty, or one of the `cpuNodes`, which have no GPUs. `gpus` counts all GPUs:
+    faulty ones, those on nodes that are not ready or cordoned, and the `schedulableGpus`. Rates are 0 to 1. Utilization
+    is the mean over allocated GPUs, null without samples. `powerWatts` is null if no GPU reports it."""
 
     nodes: int
     healthy_nodes: int
@@ -20,41 +25,52 @@ class FleetNow(Shape, frozen=True):
     busy_nodes: int
     cpu_nodes: int
     gpus: int
+    faulty_gpus: int
+    not_ready_gpus: int
+    cordoned_gpus: int
+    schedulable_gpus: int
     allocated_gpus: float
-    allocation_rate: float
-    utilization: float | None
+    allocation_rate: Fraction
+    utilization: Fraction | None
     power_watts: float | None
     storage_total_bytes: int
     storage_used_bytes: int
     rdma_ports: int
     rdma_active_ports: int
     rdma_bits_per_second: int
+    rdma_received_bytes_per_second: ByteRate
+    rdma_sent_bytes_per_second: ByteRate
 
 
-class ReadingsSource(Shape, frozen=True):
+class SourceView(WireStruct, frozen=True):
+    """The source of the samples; `readAt` is null if it was never read."""
+
     name: str
-    read_at: datetime | None
+    read_at: Timestamp | None
     age_seconds: int | None
     stale: bool
     message: str
 
 
-class ClusterOverview(Shape, frozen=True):
+class ClusterOverview(WireStruct, frozen=True):
     name: str
     engine: str
     simulated: bool
-    source: ReadingsSource
-    now: FleetNow
+    source: SourceView
+    now: FleetView
+    unreachable_since: Timestamp | None = None
+    """Null while the cluster can be reached."""
+    unreachable_message: str = ""
 
 
-class Overview(Shape, frozen=True):
-    at: datetime
-    total: FleetNow
+class OverviewView(WireStruct, frozen=True):
+    at: Timestamp
+    total: FleetView
     clusters: tuple[ClusterOverview, ...]
 
 
-class Consumer(Shape, frozen=True):
-    """A running workload that holds GPUs; fractions are 0 to 1, None without a reading."""
+class ConsumerView(WireStruct, frozen=True):
+    """`utilization` and `memory` are means over its GPUs, null without samples."""
 
     workload_id: str
     uid: str
@@ -63,21 +79,21 @@ class Consumer(Shape, frozen=True):
     namespace: str
     cluster: str
     gpus: float
-    utilization: float | None
-    memory: float | None
+    utilization: Fraction | None
+    memory: Fraction | None
     power_watts: float | None
-    idle_since: datetime | None
+    idle_since: Timestamp | None
 
 
-class Node(Shape, frozen=True):
-    """`state` is idle, partial, busy or faulty."""
-
+class NodeView(WireStruct, frozen=True):
     cluster: str
     name: str
-    state: str
+    state: NodeState
     pool: str
     models: tuple[str, ...]
     gpus: int
+    faulty_gpus: int
+    schedulable_gpus: int
     allocated_gpus: float
     pods: int
     cpus: float
@@ -87,47 +103,28 @@ class Node(Shape, frozen=True):
     ready: bool
     cordoned: bool
     fault: str
-    utilization: float | None
-    memory: float | None
+    utilization: Fraction | None
+    memory: Fraction | None
     power_watts: float | None
     temperature: float | None
+    rdma_received_bytes_per_second: ByteRate | None
+    rdma_sent_bytes_per_second: ByteRate | None
     labels: dict[str, str]
 
 
-class Gpu(Shape, frozen=True):
-    """`state` is idle, allocated or faulty."""
-
+class GpuView(WireStruct, frozen=True):
     cluster: str
     node: str
     device: int
     model: str
-    state: str
+    state: GpuState
     workload: str | None
     allocated: float
     fault: str
-    utilization: float | None
+    utilization: Fraction | None
     memory_used_bytes: int | None
     memory_total_bytes: int
     power_watts: float | None
     temperature: float | None
-    idle_since: datetime | None = None
-
-
-class GpuLine(Shape, frozen=True):
-    node: str
-    device: int
-    points: tuple[Point, ...]
-
-
-class Measured(Shape, frozen=True):
-    """Utilization and memory are fractions of one, power is in watts, temperature in degrees Celsius."""
-
-    workload_id: str
-    start: datetime
-    end: datetime
-    step_seconds: int
-    utilization: tuple[GpuLine, ...]
-    memory: tuple[GpuLine, ...]
-    power: tuple[GpuLine, ...]
-    temperature: tuple[GpuLine, ...]
-    tflops: tuple[Point, ...]
+    idle_since: Timestamp | None
+    uuid: Annotated[str, Meta(description="Identifies the GPU wherever it is; empty if it has none.")] = ""

@@ -1,56 +1,38 @@
-"""What the server answers, as frozen structs. Their JSON is the API's own shape."""
+"""Sessions, users, departments, workspaces and their members."""
 
-from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Annotated
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
-from stoker.domain.identity import MemberRole, QueuePolicy, Scope, UserKind, UserRole
-from stoker.domain.idleness import IdleAction
-from stoker.domain.webhooks import DeliveryState, EventType
+from stoker.domain.access.identity import MemberRole, QueuePolicy, Scope, UserKind, UserRole
+from stoker.domain.workload.idle import IdleAction
+from stoker.wire.base import Name, RequestBody, SecretStruct, ShortText, Text, WireStruct
+from stoker.wire.timestamps import Timestamp
 
-T = TypeVar("T")
+Password = Annotated[str, Meta(max_length=256, description="10 to 256 characters.")]
 
-
-class Shape(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The base of every shape; a field this client does not know yet is left out."""
-
-
-class Confidential(Shape, frozen=True):
-    """Holds a secret, so a log line or a traceback shows only that it is there."""
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(***)"
-
-
-class Page(Struct, Generic[T], frozen=True):
-    """One part of a list, and where the next one begins."""
-
-    items: tuple[T, ...]
-    next: int | str | None
-    total: int | None = None
-
-    def after(self, begin: str) -> int | str | None:
-        return self.next
+QuotaCount = Annotated[str, Meta(max_length=64, description='A quantity such as "8" or "500m"; null is no limit.')]
+QuotaMemory = Annotated[str, Meta(max_length=64, description='A quantity such as "256Gi"; null is no limit.')]
+IdleThreshold = Annotated[
+    float, Meta(ge=0, le=100, description="A GPU that is used no more than this is idle; null is the server's setting.")
+]
+IdleWindow = Annotated[
+    int, Meta(ge=1, le=31_622_400, description="How long all its GPUs are idle before anything is done.")
+]
+IdleGrace = Annotated[
+    int, Meta(ge=0, le=31_622_400, description="How long it stays idle after a warning before it is stopped.")
+]
+GuaranteedRuntime = Annotated[
+    int,
+    Meta(
+        ge=0,
+        le=2_592_000,
+        description="How long a preemptible workload keeps its place before it may be preempted; 0 is no guarantee.",
+    ),
+]
 
 
-class CountedPage(Struct, Generic[T], frozen=True, rename="camel"):
-    """One part of a list that says how much there is in all."""
-
-    total_count: int
-    items: tuple[T, ...]
-
-    @property
-    def total(self) -> int:
-        return self.total_count
-
-    def after(self, begin: str) -> int | None:
-        """Where the next one begins, when this one began there."""
-        shown = int(begin) + len(self.items)
-        return shown if self.items and shown < self.total_count else None
-
-
-class User(Shape, frozen=True):
+class UserView(WireStruct, frozen=True):
     id: str
     name: str
     kind: UserKind
@@ -59,193 +41,183 @@ class User(Shape, frozen=True):
     email: str
     disabled: bool
     default_workspace: str | None
-    created_at: datetime
-    updated_at: datetime
+    created_at: Timestamp
+    updated_at: Timestamp
 
 
-class Department(Shape, frozen=True):
-    id: int
-    name: str
-    description: str
-    created_at: datetime
-    updated_at: datetime
+class CreateUser(RequestBody, frozen=True, kw_only=True):
+    """Without a password the user can sign in only with an API key."""
+
+    name: Name
+    password: Password = ""
+    role: UserRole = UserRole.USER
+    full_name: ShortText = ""
+    email: ShortText = ""
+    default_workspace: ShortText = ""
 
 
-class Quota(Shape, frozen=True):
-    """Quantities such as "8", "500m" or "256Gi"; None is no limit."""
-
-    gpu: str | None = None
-    cpu: str | None = None
-    memory: str | None = None
-
-
-class QuotaEdit(Shape, frozen=True):
-    """What is left out stays as it is; None takes the limit away."""
-
-    gpu: str | UnsetType | None = UNSET
-    cpu: str | UnsetType | None = UNSET
-    memory: str | UnsetType | None = UNSET
+class EditUser(RequestBody, frozen=True, kw_only=True):
+    role: UserRole | UnsetType = UNSET
+    full_name: ShortText | UnsetType = UNSET
+    email: ShortText | UnsetType = UNSET
+    disabled: bool | UnsetType = UNSET
+    default_workspace: ShortText | UnsetType = UNSET
 
 
-class IdlePolicy(Shape, frozen=True):
-    """What is done about workloads whose GPUs nobody uses; a threshold of None is the server's."""
+class SetPassword(RequestBody, frozen=True, kw_only=True):
+    """`currentPassword` is required unless the caller is an admin."""
 
-    action: IdleAction | UnsetType = UNSET
-    threshold: float | UnsetType | None = UNSET
-    window_seconds: int | UnsetType = UNSET
-    grace_seconds: int | UnsetType = UNSET
+    password: Password
+    current_password: Annotated[str, Meta(max_length=256)] = ""
 
 
-class Workspace(Shape, frozen=True):
-    id: int
-    name: str
-    description: str
-    department: str
-    cluster: str
-    namespace: str
-    quota: Quota
-    queue_policy: QueuePolicy
-    preemption: bool
-    idle_policy: IdlePolicy
-    created_at: datetime
-    updated_at: datetime
-    guaranteed_seconds: int = 0
+class LogInBody(RequestBody, frozen=True, kw_only=True):
+    username: ShortText
+    password: Annotated[str, Meta(max_length=256)]
 
 
-class Member(Shape, frozen=True):
-    user: str
-    role: MemberRole
-    since: datetime
+class LoggedIn(SecretStruct, frozen=True):
+    """`csrfToken` belongs to the session cookie: a browser sends it in X-CSRF-Token with every write.
+
+    `accessToken` is set only if a token was requested. A browser session has none, so a script cannot leak it.
+    """
+
+    user: UserView
+    access_token: str | None
+    csrf_token: str | None
+    expires_at: Timestamp
 
 
-class Key(Shape, frozen=True):
-    id: str
-    name: str
-    user: str
-    hint: str
-    scopes: tuple[Scope, ...]
-    cidrs: tuple[str, ...]
-    created_at: datetime
-    expires_at: datetime | None
-    last_used_at: datetime | None
-    last_used_from: str
-
-
-class NewKey(Confidential, frozen=True):
-    """The only time the secret is seen."""
-
-    key: Key
-    secret: str
-
-
-class Application(Shape, frozen=True):
-    client_id: str
-    name: str
-    role: UserRole
-    description: str
-    disabled: bool
-    created_at: datetime
-    last_used_at: datetime | None
-
-
-class NewApplication(Confidential, frozen=True):
-    """The only time the secret is seen."""
-
-    application: Application
-    client_id: str
-    client_secret: str
-
-
-class Webhook(Shape, frozen=True):
-    """Without a workspace it is for events of all of them, and of nodes; without events, for every one."""
-
-    id: str
-    url: str
-    description: str
-    workspace: str | None
-    events: tuple[EventType, ...]
-    enabled: bool
-    disabled_because: str
-    created_at: datetime
-    updated_at: datetime
-
-
-class NewWebhook(Confidential, frozen=True):
-    """The only time the secret is seen."""
-
-    webhook: Webhook
-    secret: str
-
-
-class Delivery(Shape, frozen=True):
-    """One event on its way to one webhook; `status` is what the receiver last answered."""
-
-    number: int
-    event_id: str
-    event: EventType
-    at: datetime
-    state: DeliveryState
-    tries: int
-    next_try_at: datetime | None
-    tried_at: datetime | None
-    status: int | None
-    error: str
-
-
-class Cluster(Shape, frozen=True):
-    id: str
-    name: str
-    engine: str
-    description: str
-    created_at: datetime
-
-
-class AuditRecord(Shape, frozen=True):
-    id: str
-    at: datetime
-    actor: str
-    credential: str
-    address: str
-    action: str
-    target: str
-    result: str
-    detail: str
-    trace_id: str
-
-
-class LoggedIn(Confidential, frozen=True):
-    user: User
-    access_token: str
-    csrf_token: str
-    expires_at: datetime
-
-
-class WorkspaceRole(Shape, frozen=True):
+class WorkspaceRole(WireStruct, frozen=True):
     workspace: str
     role: MemberRole
 
 
-class Me(Shape, frozen=True):
-    """No scopes means no limit."""
+class Me(WireStruct, frozen=True):
+    """`csrfToken` is set for a browser session only; no scopes means no limit."""
 
-    user: User
+    user: UserView
     workspaces: tuple[WorkspaceRole, ...]
     credential: str
     scopes: tuple[Scope, ...]
     csrf_token: str | None
 
 
-class Verdict(Shape, frozen=True):
+class PermissionView(WireStruct, frozen=True):
     allowed: bool
     rule: str
 
 
-class Setting(Shape, frozen=True):
+class DepartmentView(WireStruct, frozen=True):
+    id: int
     name: str
-    value: Any
     description: str
+    created_at: Timestamp
+    updated_at: Timestamp
 
 
-class ServerSettings(Shape, frozen=True):
-    version: str
-    settings: tuple[Setting, ...]
+class CreateDepartment(RequestBody, frozen=True, kw_only=True):
+    name: Name
+    description: Text = ""
+
+
+class EditDepartment(RequestBody, frozen=True, kw_only=True):
+    description: Text
+
+
+class QuotaView(WireStruct, frozen=True):
+    """Null means no limit."""
+
+    gpu: str | None
+    cpu: str | None
+    memory: str | None
+
+
+class IdlePolicyView(WireStruct, frozen=True):
+    """A threshold of null means the server's setting."""
+
+    action: IdleAction
+    threshold: float | None
+    window_seconds: int
+    grace_seconds: int
+
+
+class WorkspaceView(WireStruct, frozen=True):
+    id: int
+    name: str
+    description: str
+    department: str
+    cluster: str
+    namespace: str
+    quota: QuotaView
+    queue_policy: QueuePolicy
+    preemption: bool
+    idle_policy: IdlePolicyView
+    guaranteed_seconds: int
+    created_at: Timestamp
+    updated_at: Timestamp
+
+
+class QuotaBody(RequestBody, frozen=True, kw_only=True):
+    gpu: QuotaCount | None = None
+    cpu: QuotaCount | None = None
+    memory: QuotaMemory | None = None
+
+
+class IdlePolicyBody(RequestBody, frozen=True, kw_only=True):
+    """What happens to workloads whose GPUs are idle."""
+
+    action: IdleAction = IdleAction.OFF
+    threshold: IdleThreshold | None = None
+    window_seconds: IdleWindow = 1800
+    grace_seconds: IdleGrace = 900
+
+
+class CreateWorkspace(RequestBody, frozen=True, kw_only=True):
+    """The defaults are the department `default`, the default cluster and a namespace with the workspace's name."""
+
+    name: Name
+    description: Text = ""
+    department: Name = "default"
+    cluster: Annotated[str, Meta(max_length=63)] = ""
+    namespace: Annotated[str, Meta(max_length=63)] = ""
+    quota: QuotaBody = QuotaBody()
+    queue_policy: QueuePolicy = QueuePolicy.FIFO
+    preemption: bool = True
+    idle_policy: IdlePolicyBody = IdlePolicyBody()
+    guaranteed_seconds: GuaranteedRuntime = 0
+
+
+class EditQuota(RequestBody, frozen=True, kw_only=True):
+    gpu: QuotaCount | UnsetType | None = UNSET
+    cpu: QuotaCount | UnsetType | None = UNSET
+    memory: QuotaMemory | UnsetType | None = UNSET
+
+
+class EditIdlePolicy(RequestBody, frozen=True, kw_only=True):
+    action: IdleAction | UnsetType = UNSET
+    threshold: IdleThreshold | UnsetType | None = UNSET
+    window_seconds: IdleWindow | UnsetType = UNSET
+    grace_seconds: IdleGrace | UnsetType = UNSET
+
+
+class EditWorkspace(RequestBody, frozen=True, kw_only=True):
+    """Only admins change quota, guarantee and department; managers of the workspace may change the rest."""
+
+    description: Text | UnsetType = UNSET
+    queue_policy: QueuePolicy | UnsetType = UNSET
+    preemption: bool | UnsetType = UNSET
+    department: Name | UnsetType = UNSET
+    quota: EditQuota = EditQuota()
+    idle_policy: EditIdlePolicy = EditIdlePolicy()
+    guaranteed_seconds: GuaranteedRuntime | UnsetType = UNSET
+
+
+class MemberView(WireStruct, frozen=True):
+    user: str
+    role: MemberRole
+    since: Timestamp
+
+
+class SetMember(RequestBody, frozen=True, kw_only=True):
+    role: MemberRole

@@ -1,21 +1,21 @@
-"""The fleet as it is now: every operation of the native API that watches clusters, each declared once."""
+"""The current state of clusters, nodes and GPUs."""
 
-from stoker.client.fleet_shapes import Consumer, Gpu, Node, Overview
-from stoker.client.operation import F, Resource, listing, operation
+from stoker.client.resources.operations import ApiResource, F, list_operation, operation
+from stoker.wire.fleet import ConsumerView, GpuView, NodeView, OverviewView
 
 
-class Fleet(Resource[F]):
+class FleetResource(ApiResource[F]):
     @operation("GET", "/overview")
-    def overview(self, *, cluster: str = "") -> Overview:
-        """All clusters added up and one by one, with the age of their readings."""
+    def overview(self, *, cluster: str = "") -> OverviewView:
+        """Totals over all clusters and for each one, with the age of their samples."""
         ...
 
-    @listing("/consumers")
-    def consumers(self, *, cluster: str = "") -> Consumer:
-        """Running workloads that hold GPUs, most GPUs first."""
+    @list_operation("/consumers")
+    def consumers(self, *, cluster: str = "") -> ConsumerView:
+        """Running workloads with allocated GPUs, most GPUs first."""
         ...
 
-    @listing("/nodes")
+    @list_operation("/nodes")
     def nodes(
         self,
         *,
@@ -25,11 +25,11 @@ class Fleet(Resource[F]):
         state: str = "",
         sort: str = "name",
         order: str = "asc",
-    ) -> Node:
-        """Nodes by name or by what they do; `name` is a part of it."""
+    ) -> NodeView:
+        """Nodes with their allocation and utilization; `name` is a part of the node name."""
         ...
 
-    @listing("/gpus")
+    @list_operation("/gpus")
     def gpus(
         self,
         *,
@@ -40,6 +40,6 @@ class Fleet(Resource[F]):
         state: str = "",
         sort: str = "name",
         order: str = "asc",
-    ) -> Gpu:
-        """GPUs by node or by what they do; `model` and `workload` are parts of them."""
+    ) -> GpuView:
+        """GPUs with their allocation and utilization; `model` and `workload` are parts of names."""
         ...

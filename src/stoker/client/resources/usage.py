@@ -1,12 +1,13 @@
-"""What GPUs were used for, and which are not used, each operation declared once."""
+"""Usage reports, and allocated GPUs that are idle."""
 
 from datetime import datetime
 
-from stoker.client.operation import F, Resource, operation
-from stoker.client.usage_shapes import Sheet, UsageReport, WasteReport
+from stoker.client.resources.operations import ApiResource, F, operation
+from stoker.client.results import Export
+from stoker.wire.usage import UsageView, WasteView
 
 
-class Usage(Resource[F]):
+class UsageResource(ApiResource[F]):
     @operation("GET", "/usage")
     def report(
         self,
@@ -21,12 +22,12 @@ class Usage(Resource[F]):
         order: str = "desc",
         offset: int = 0,
         limit: int = 100,
-    ) -> UsageReport:
-        """A page of the rows of a report, most first, with the totals of all of them."""
+    ) -> UsageView:
+        """A page of a usage report, largest rows first, with the totals of all rows."""
         ...
 
     @operation("GET", "/usage")
-    def sheet(
+    def export(
         self,
         *,
         format: str,  # noqa: A002 - the name of the API
@@ -38,7 +39,7 @@ class Usage(Resource[F]):
         workspace: str = "",
         sort: str = "allocated",
         order: str = "desc",
-    ) -> Sheet:
+    ) -> Export:
         """Every row of a report as a file: `csv`, or `parquet` where the server has that extra."""
         ...
 
@@ -52,12 +53,12 @@ class Usage(Resource[F]):
         workspace: str = "",
         offset: int = 0,
         limit: int = 100,
-    ) -> WasteReport:
-        """Workloads that hold GPUs and do not use them, worst first; `threshold` is in percent."""
+    ) -> WasteView:
+        """Workloads with idle allocated GPUs, worst first; `threshold` is in percent."""
         ...
 
     @operation("GET", "/waste")
-    def waste_sheet(
+    def export_waste(
         self,
         *,
         format: str,  # noqa: A002 - the name of the API
@@ -65,6 +66,6 @@ class Usage(Resource[F]):
         least_seconds: int = 300,
         cluster: str = "",
         workspace: str = "",
-    ) -> Sheet:
-        """All of them as a file: `csv`, or `parquet` where the server has that extra."""
+    ) -> Export:
+        """Every workload with idle GPUs as a file: `csv`, or `parquet` where the server has that extra."""
         ...

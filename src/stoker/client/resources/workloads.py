@@ -1,4 +1,4 @@
-"""Every operation on workloads, each declared once: the documented family, and what our own adds to it."""
+"""Operations on workloads: those of the management API, and those that the native API adds."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -6,44 +6,58 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from stoker.client.fleet_shapes import Measured
-from stoker.client.operation import SAFE, F, Resource, listing, operation, stream
-from stoker.client.shapes import CountedPage
-from stoker.client.workload_shapes import (
-    Batch,
-    Containers,
+from stoker.client.new_workload import NewWorkload, ReadinessRequest
+from stoker.client.resources.operations import (
+    MANAGEMENT_BASE_PATH,
+    ApiResource,
+    F,
+    list_operation,
+    operation,
+    stream_operation,
+)
+from stoker.client.results import BatchResult, PodLogLine
+from stoker.wire.management import (
     CreatedWorkload,
-    Explanation,
-    FoundLines,
-    LogLine,
-    NewWorkload,
+    DryRunOutcome,
+    PodContainersView,
     PodLogs,
-    Rehearsal,
-    ServiceAddress,
+    ServiceView,
+    WorkloadDetailView,
+    WorkloadSummaryView,
+)
+from stoker.wire.pages import CountedPage
+from stoker.wire.workloads import (
+    GpuMetricsView,
+    LogSearchResult,
     TrainingMetrics,
     TrainingReport,
-    Workload,
-    WorkloadDetail,
+    WorkingDirectoryView,
     WorkloadEvent,
+    WorkloadExplanation,
 )
 
-SCHEMAS = "/schemas"
-QUIET_SECONDS = 30.0
-"""The server sends a sign of life more often than this."""
+SCHEMAS_BASE_PATH = "/schemas"
+STREAM_IDLE_TIMEOUT_SECONDS = 30.0
+"""The server sends keep-alive comments more often than this."""
 
 
-class Workloads(Resource[F]):
-    @operation("POST", "/workloads", base=SAFE, creates=True, body="new")
+class WorkloadsResource(ApiResource[F]):
+    @operation("POST", "/workloads", base=MANAGEMENT_BASE_PATH, creates=True, body="new")
     def create(self, new: NewWorkload | Mapping[str, object]) -> CreatedWorkload:
-        """Submit a workload; a mapping is the body as the API's document has it."""
+        """Submit a workload. A mapping is sent as the JSON body of the management API."""
         ...
 
-    @operation("POST", "/workloads", base=SAFE, body="new", fixed={"dryRun": "true"})
-    def rehearse(self, new: NewWorkload | Mapping[str, object]) -> Rehearsal:
-        """Everything a create checks, and nothing of what it writes."""
+    @operation("POST", "/workloads", base=MANAGEMENT_BASE_PATH, body="new", query={"dryRun": "true"})
+    def dry_run(self, new: NewWorkload | Mapping[str, object]) -> DryRunOutcome:
+        """Validate and schedule a workload without writing anything."""
         ...
 
-    @operation("GET", "/workloads", base=SAFE)
+    @operation("GET", "/working-directory")
+    def working_directory(self, path: str, *, workspace: str = "") -> WorkingDirectoryView:
+        """Whether a workload could start in a directory of the machine it would run on."""
+        ...
+
+    @operation("GET", "/workloads", base=MANAGEMENT_BASE_PATH)
     def page(
         self,
         *,
@@ -61,11 +75,11 @@ class Workloads(Resource[F]):
         order: str = "desc",
         offset: int = 0,
         limit: int = 100,
-    ) -> CountedPage[Workload]:
-        """One page of the list, and how many there are in all."""
+    ) -> CountedPage[WorkloadSummaryView]:
+        """One page of the list, with the length of the whole list."""
         ...
 
-    @listing("/workloads", base=SAFE, page=CountedPage)
+    @list_operation("/workloads", base=MANAGEMENT_BASE_PATH, page=CountedPage)
     def list(
         self,
         *,
@@ -81,16 +95,16 @@ class Workloads(Resource[F]):
         until: datetime | None = None,
         sort_by: str = "create_time",
         order: str = "desc",
-    ) -> Workload:
-        """The workloads of the caller's workspaces, newest first."""
+    ) -> WorkloadSummaryView:
+        """Workloads of the caller's workspaces, newest first."""
         ...
 
-    @operation("GET", "/workloads/{name}", base=SAFE)
-    def get(self, name: str) -> WorkloadDetail:
-        """One workload with its conditions and pods, by id."""
+    @operation("GET", "/workloads/{name}", base=MANAGEMENT_BASE_PATH)
+    def get(self, name: str) -> WorkloadDetailView:
+        """One workload by id, with its conditions and pods."""
         ...
 
-    @operation("PATCH", "/workloads/{name}", base=SAFE)
+    @operation("PATCH", "/workloads/{name}", base=MANAGEMENT_BASE_PATH)
     def edit(
         self,
         name: str,
@@ -108,23 +122,24 @@ class Workloads(Resource[F]):
         max_retry: int | UnsetType = UNSET,
         env: Mapping[str, str | None] | UnsetType = UNSET,
         specified_nodes: Sequence[str] | UnsetType = UNSET,
+        readiness: ReadinessRequest | UnsetType | None = UNSET,
     ) -> None:
-        """Change what is given; a variable of None is taken away. What runs is replaced where that is needed."""
+        """Change the given fields; an `env` value of None removes the variable. Running pods are replaced if needed."""
         ...
 
-    @operation("DELETE", "/workloads/{name}", base=SAFE)
+    @operation("DELETE", "/workloads/{name}", base=MANAGEMENT_BASE_PATH)
     def delete(self, name: str) -> None:
         """Stop a workload and hide it."""
         ...
 
-    @operation("POST", "/workloads/{name}/stop", base=SAFE)
+    @operation("POST", "/workloads/{name}/stop", base=MANAGEMENT_BASE_PATH)
     def stop(self, name: str) -> None:
-        """Stop a workload; one that has ended stays as it is."""
+        """Stop a workload. One that has finished stays unchanged."""
         ...
 
     @operation("POST", "/workloads/{name}/suspend")
     def suspend(self, name: str) -> None:
-        """Stop a workload, to be resumed later; one that has ended by itself is an error."""
+        """Stop a workload so that it can be resumed. It is an error if the workload finished by itself."""
         ...
 
     @operation("POST", "/workloads/{name}/resume")
@@ -132,22 +147,28 @@ class Workloads(Resource[F]):
         """Queue a stopped workload again, as a new attempt."""
         ...
 
-    @operation("POST", "/workloads/delete", base=SAFE)
-    def delete_many(self, workload_ids: Sequence[str]) -> Batch:
-        """Delete many; what could not be deleted is in the result, not an error."""
+    @operation("POST", "/workloads/{name}/rollback")
+    def rollback(self, name: str) -> None:
+        """Create a new revision with the spec of the previous one."""
         ...
 
-    @operation("POST", "/workloads/stop", base=SAFE)
-    def stop_many(self, workload_ids: Sequence[str]) -> Batch:
-        """Stop many; what could not be stopped is in the result, not an error."""
+    @operation("POST", "/workloads/delete", base=MANAGEMENT_BASE_PATH)
+    def delete_many(self, workload_ids: Sequence[str]) -> BatchResult:
+        """Delete several workloads. Failures are part of the result."""
         ...
 
-    @operation("POST", "/workloads/clone", base=SAFE, creates=True)
-    def clone(self, workload_ids: Sequence[str]) -> Batch:
+    @operation("POST", "/workloads/stop", base=MANAGEMENT_BASE_PATH)
+    def stop_many(self, workload_ids: Sequence[str], *, grace_period_seconds: int | UnsetType = UNSET) -> BatchResult:
+        """Stop several workloads. Failures are part of the result. The grace period is 30 seconds by default; 0 kills
+        the pods immediately."""
+        ...
+
+    @operation("POST", "/workloads/clone", base=MANAGEMENT_BASE_PATH, creates=True)
+    def clone(self, workload_ids: Sequence[str]) -> BatchResult:
         """Submit copies that belong to the caller."""
         ...
 
-    @operation("GET", "/workloads/{name}/pods/{pod}/logs", base=SAFE)
+    @operation("GET", "/workloads/{name}/pods/{pod}/logs", base=MANAGEMENT_BASE_PATH)
     def logs(
         self,
         name: str,
@@ -159,14 +180,14 @@ class Workloads(Resource[F]):
         timestamps: bool = False,
         attempt: int | None = None,
     ) -> PodLogs:
-        """The last lines of a pod; they stay when it has ended."""
+        """The last log lines of a pod, also after it has finished."""
         ...
 
-    @stream(
+    @stream_operation(
         "/workloads/{name}/pods/{pod}/logs",
-        base=SAFE,
-        fixed={"follow": "true", "timestamps": "true"},
-        quiet_seconds=QUIET_SECONDS,
+        base=MANAGEMENT_BASE_PATH,
+        query={"follow": "true", "timestamps": "true"},
+        idle_timeout_seconds=STREAM_IDLE_TIMEOUT_SECONDS,
     )
     def follow_logs(
         self,
@@ -177,8 +198,8 @@ class Workloads(Resource[F]):
         since_seconds: int | None = None,
         grep: str = "",
         attempt: int | None = None,
-    ) -> LogLine:
-        """The last lines of a pod, then each new one until it has ended."""
+    ) -> PodLogLine:
+        """The last log lines of a pod, then each new line until the pod has finished."""
         ...
 
     @operation("GET", "/workloads/{name}/logs")
@@ -190,50 +211,50 @@ class Workloads(Resource[F]):
         since: datetime | None = None,
         attempt: int | None = None,
         limit: int = 1000,
-    ) -> FoundLines:
-        """The last lines of all pods that hold a text."""
+    ) -> LogSearchResult:
+        """The last log lines of all pods that contain a text."""
         ...
 
-    @operation("GET", "/workloads/{name}/service", base=SAFE)
-    def service(self, name: str) -> ServiceAddress:
-        """Where its service answers; not found when it has none."""
+    @operation("GET", "/workloads/{name}/service", base=MANAGEMENT_BASE_PATH)
+    def service(self, name: str) -> ServiceView:
+        """The address of a workload's service; NOT_FOUND if it has none."""
         ...
 
-    @operation("GET", "/workloads/{name}/pods/{pod}/containers", base=SAFE)
-    def containers(self, name: str, pod: str) -> Containers:
+    @operation("GET", "/workloads/{name}/pods/{pod}/containers", base=MANAGEMENT_BASE_PATH)
+    def containers(self, name: str, pod: str) -> PodContainersView:
         """The containers of a pod, and the shells that exist in it."""
         ...
 
     @operation("GET", "/workloads/{name}/metrics")
     def metrics(
         self, name: str, *, start: datetime | None = None, end: datetime | None = None, step: int | None = None
-    ) -> Measured:
-        """What its GPUs did: the last hour, unless said otherwise; `step` is in seconds."""
+    ) -> GpuMetricsView:
+        """GPU metrics of a workload, by default of the last hour; `step` is in seconds."""
         ...
 
     @operation("GET", "/workloads/{name}/explain")
-    def explain(self, name: str) -> Explanation:
-        """Why it stands where it does, and what would help."""
+    def explain(self, name: str) -> WorkloadExplanation:
+        """Why a workload is pending, and changes that would start it."""
         ...
 
     @operation("GET", "/workloads/{name}/training-metrics")
     def training(
         self, name: str, *, start: datetime | None = None, end: datetime | None = None, limit: int = 1000
     ) -> TrainingMetrics:
-        """What its code reported and its logs said of training, at most so many points of each metric."""
+        """Training metrics reported by the code or found in the logs, at most `limit` points per metric."""
         ...
 
     @operation("POST", "/workloads/{name}/training-metrics", body="reports")
     def report_training(self, name: str, reports: Sequence[TrainingReport]) -> None:
-        """Report metrics of a training run, up to 1000 at once."""
+        """Report metrics of a training run, at most 1000 reports per call."""
         ...
 
-    @stream("/events", quiet_seconds=QUIET_SECONDS)
+    @stream_operation("/events", idle_timeout_seconds=STREAM_IDLE_TIMEOUT_SECONDS)
     def events(self, *, workload: str = "", after: int | None = None) -> WorkloadEvent:
-        """Changes as they happen, after one of them or from now on. It does not end."""
+        """Events of workloads as they happen, after event `after` or from now on. The stream does not end."""
         ...
 
-    @operation("GET", "/job.json", base=SCHEMAS)
+    @operation("GET", "/job.json", base=SCHEMAS_BASE_PATH)
     def schema(self) -> dict[str, Any]:
-        """The JSON Schema of what `create` takes."""
+        """The JSON Schema of the body of `create`."""
         ...

@@ -1,42 +1,42 @@
-"""Bears a server that is gone for a while, such as one that is started anew. What is followed goes on after that."""
+"""Reconnects to a server that is unreachable for a while, for example during a restart."""
 
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from stoker.client.exchange import Unreachable
+from stoker.client.transport.request_flow import Unreachable
 
 if TYPE_CHECKING:
-    from stoker.client.client import Stoker
-    from stoker.client.workload_shapes import WorkloadEvent
+    from stoker.client.sdk import Stoker
+    from stoker.wire.workloads import WorkloadEvent
 
-PATIENCE_SECONDS = 60.0
-PAUSE_SECONDS = 0.5
+MAX_OUTAGE_SECONDS = 60.0
+RECONNECT_DELAY_SECONDS = 0.5
 
 
-class Patience:
-    """Of one thing that is done again and again until it works."""
+class ReconnectPolicy:
+    """Waits between the attempts of one operation, up to `MAX_OUTAGE_SECONDS` in a row."""
 
     def __init__(self) -> None:
-        self._lost_at: float | None = None
+        self._unreachable_since: float | None = None
 
-    def bear(self, error: Unreachable) -> None:
-        """Pause; the error itself when it has been gone for too long. An answer that had begun is a new start."""
+    def wait(self, error: Unreachable) -> None:
+        """Sleep before the next attempt; raise the error if the outage is too long. A broken-off response resets it."""
         now = time.monotonic()
-        if self._lost_at is None or error.broke_off:
-            self._lost_at = now
-        if now - self._lost_at >= PATIENCE_SECONDS:
+        if self._unreachable_since is None or error.broke_off:
+            self._unreachable_since = now
+        if now - self._unreachable_since >= MAX_OUTAGE_SECONDS:
             raise error
-        time.sleep(PAUSE_SECONDS)
+        time.sleep(RECONNECT_DELAY_SECONDS)
 
 
-def lasting_events(client: "Stoker", workload: str = "", after: int | None = None) -> "Iterator[WorkloadEvent]":
-    """Changes as they happen, each once, over any number of connections."""
-    patience = Patience()
+def reconnecting_events(client: "Stoker", workload: str = "", after: int | None = None) -> "Iterator[WorkloadEvent]":
+    """Events as they happen, each exactly once, over any number of connections."""
+    policy = ReconnectPolicy()
     while True:
         try:
             for event in client.workloads.events(workload=workload, after=after):
                 after = event.seq
                 yield event
         except Unreachable as error:
-            patience.bear(error)
+            policy.wait(error)

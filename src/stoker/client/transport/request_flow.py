@@ -1,67 +1,62 @@
-"""One API call without the network: what is sent, whether it is sent again, and what the answer means.
+"""One API call without I/O: the request, its retries, and the meaning of the response.
 
-Whoever holds a connection drives `converse`: it sends each `Request`, sleeps each `Pause`, and hands back
-what came of it. So the sync and the async client cannot differ in anything but how they wait.
+A transport drives the generator `retry_flow`: it sends each `ApiRequest`, sleeps for each `RetryDelay` and passes back
+the outcome. The sync and the async client therefore differ only in how they wait.
 """
 
+import posixpath
 from collections.abc import Generator, Mapping
 from typing import Any, Protocol, Self, runtime_checkable
 
 import msgspec
 from msgspec import Struct
 
+from stoker.client.transport.unix_socket import socket_path
+from stoker.concurrency.retry import backoff_seconds
 from stoker.domain.errors import ErrorCode, StokerError
+from stoker.wire.errors import Problem, code_of_management_number
 
-ATTEMPTS = 3
-FIRST_PAUSE_SECONDS = 0.2
-LONGEST_PAUSE_SECONDS = 10.0
-PASSING = frozenset({429, 502, 503, 504})
-_CODES = {code.value: code for code in ErrorCode}
-_SAFE_CODES = {
-    "Stoker.00001": ErrorCode.INTERNAL,
-    "Stoker.00002": ErrorCode.BAD_REQUEST,
-    "Stoker.00003": ErrorCode.NOT_ALLOWED,
-    "Stoker.00004": ErrorCode.EXISTS,
-    "Stoker.00005": ErrorCode.NOT_FOUND,
-    "Stoker.00006": ErrorCode.TOO_LARGE,
-    "Stoker.00007": ErrorCode.BACKEND_DOWN,
-    "Stoker.00008": ErrorCode.NEVER_FITS,
-    "Stoker.00009": ErrorCode.NOT_SIGNED_IN,
-    "Stoker.00010": ErrorCode.STATE_FORBIDS,
-    "Stoker.00011": ErrorCode.TOO_MANY_REQUESTS,
-}
-_CODE_OF_STATUS = {
+MAX_ATTEMPTS = 3
+INITIAL_BACKOFF_SECONDS = 0.2
+MAX_BACKOFF_SECONDS = 10.0
+RETRYABLE_STATUSES = frozenset({429, 502, 503, 504})
+_CODE_BY_VALUE = {code.value: code for code in ErrorCode}
+_CODE_BY_STATUS = {
     400: ErrorCode.BAD_REQUEST,
-    401: ErrorCode.NOT_SIGNED_IN,
-    403: ErrorCode.NOT_ALLOWED,
+    401: ErrorCode.UNAUTHENTICATED,
+    403: ErrorCode.FORBIDDEN,
     404: ErrorCode.NOT_FOUND,
     405: ErrorCode.METHOD_NOT_ALLOWED,
-    409: ErrorCode.STATE_FORBIDS,
+    409: ErrorCode.CONFLICT,
     413: ErrorCode.TOO_LARGE,
     429: ErrorCode.TOO_MANY_REQUESTS,
     431: ErrorCode.HEADERS_TOO_LARGE,
-    502: ErrorCode.BACKEND_DOWN,
-    503: ErrorCode.BACKEND_DOWN,
-    504: ErrorCode.BACKEND_DOWN,
+    502: ErrorCode.UNAVAILABLE,
+    503: ErrorCode.UNAVAILABLE,
+    504: ErrorCode.UNAVAILABLE,
 }
 
 
-class Unreachable(StokerError):  # noqa: N818 - it says what the server is
-    """No server answered; or one did and `broke_off` in the middle."""
+class Unreachable(StokerError):  # noqa: N818 - the name is a state of the server
+    """No server answered, or the connection was lost during the response (`broke_off`)."""
 
-    def __init__(self, server: str, why: str, *, broke_off: bool = False) -> None:
+    def __init__(self, server: str, reason: str, *, broke_off: bool = False) -> None:
         hint = "Check that it is running and that the address is right."
-        if "CERTIFICATE_VERIFY_FAILED" in why:
+        if "CERTIFICATE_VERIFY_FAILED" in reason:
             hint = "Name the certificate to trust in the environment: SSL_CERT_FILE=cert.pem"
-        super().__init__(ErrorCode.BACKEND_DOWN, f"The server at {server} cannot be reached: {why}.", hint=hint)
+        message = f"The server at {server} cannot be reached: {reason}."
+        if (path := socket_path(server)) is not None and not broke_off:
+            message = f"No server runs on the data dir {posixpath.dirname(path)}: {reason}."
+            hint = "Start it there, or name another server with --server."
+        super().__init__(ErrorCode.UNAVAILABLE, message, hint=hint)
         self.server = server
         self.broke_off = broke_off
 
 
-class Request(Struct, frozen=True, kw_only=True):
-    """`repeatable` says that sending it twice does what sending it once does.
+class ApiRequest(Struct, frozen=True, kw_only=True):
+    """A request with the type of its result.
 
-    `quiet_seconds` is the longest silence of an answer that goes on; None is any.
+    One that `is_idempotent` may be sent twice. `idle_timeout_seconds` limits the silence in a streamed response.
     """
 
     method: str
@@ -70,138 +65,130 @@ class Request(Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = {}
     body: bytes = b""
     result: Any = None
-    repeatable: bool = True
-    quiet_seconds: float | None = None
+    is_idempotent: bool = True
+    idle_timeout_seconds: float | None = None
 
 
-class Pause(Struct, frozen=True):
+class RetryDelay(Struct, frozen=True):
     seconds: float
 
 
-class Answer(Struct, frozen=True):
+class ApiResponse(Struct, frozen=True):
     status: int
     headers: Mapping[str, str]
     body: bytes
 
 
-class Lost(Struct, frozen=True):
-    """No answer: `sent` when the server may have had the request, `late` when it was waited for long enough."""
+class TransportFailure(Struct, frozen=True):
+    """No response. `was_sent` if the server may have received the request."""
 
-    why: str
-    sent: bool
-    late: bool = False
+    reason: str
+    was_sent: bool
+    timed_out: bool = False
 
 
 @runtime_checkable
-class ReadsAnswer(Protocol):
-    """A result that is more than the body of a good answer; None leaves the answer to be read as any other."""
+class ResponseParser(Protocol):
+    """A result that is built from the whole response; None means to decode the response as usual."""
 
     @classmethod
-    def of_answer(cls, request: Request, answer: Answer) -> Self | None: ...
+    def from_response(cls, request: ApiRequest, response: ApiResponse) -> Self | None: ...
 
 
-class Problem(Struct, frozen=True):
-    code: str
-    message: str
-    hint: str = ""
-    field: str = ""
-
-
-class _Failed(Struct, frozen=True, rename="camel"):
-    """Our own words, or those of the family of workloads, whose message has the hint in it."""
+class _ErrorEnvelope(Struct, frozen=True, rename="camel"):
+    """An error of the native or of the management API. The message of the latter includes the hint."""
 
     error: Problem | None = None
     error_code: str = ""
     error_message: str = ""
 
 
-def converse(server: str, request: Request) -> Generator[Request | Pause, Answer | Lost | None, Any]:
-    """What to do next, until there is a result or an error."""
+def retry_flow(
+    server: str, request: ApiRequest
+) -> Generator[ApiRequest | RetryDelay, ApiResponse | TransportFailure | None, Any]:
+    """Yield the next step of a call until it has a result or an error."""
     attempt = 1
     while True:
-        came = yield request
-        if came is None:
-            raise TypeError("a request is followed by its answer")
-        seconds = pause_before_repeating(request, came, attempt)
+        outcome = yield request
+        if outcome is None:
+            raise TypeError("a request must be followed by its outcome")
+        seconds = retry_delay(request, outcome, attempt)
         if seconds is None:
             break
-        yield Pause(seconds)
+        yield RetryDelay(seconds)
         attempt += 1
-    if isinstance(came, Lost):
-        raise Unreachable(server, came.why)
-    if request.method == "DELETE" and attempt > 1 and came.status == 404:
-        return None  # the attempt whose answer was lost had done it
-    return read(server, request, came)
+    if isinstance(outcome, TransportFailure):
+        raise Unreachable(server, outcome.reason)
+    if request.method == "DELETE" and attempt > 1 and outcome.status == 404:
+        return None  # an earlier attempt, whose response was lost, has deleted it
+    return parse_response(server, request, outcome)
 
 
-def pause_before_repeating(request: Request, came: Answer | Lost, attempt: int) -> float | None:
-    """How long to wait before sending it again; None when this is how it ended."""
-    if attempt >= ATTEMPTS:
+def retry_delay(request: ApiRequest, outcome: ApiResponse | TransportFailure, attempt: int) -> float | None:
+    """Seconds until the next attempt; None if the outcome is final."""
+    if attempt >= MAX_ATTEMPTS:
         return None
-    backoff = FIRST_PAUSE_SECONDS * 2 ** (attempt - 1)
-    if isinstance(came, Lost):
-        return None if came.late or (came.sent and not request.repeatable) else backoff
-    # A 429 was turned away at the door; behind any other status some of the work may have been done.
-    if came.status not in PASSING or not (request.repeatable or came.status == 429):
+    backoff = backoff_seconds(attempt, first=INITIAL_BACKOFF_SECONDS, longest=MAX_BACKOFF_SECONDS)
+    if isinstance(outcome, TransportFailure):
+        return None if outcome.timed_out or (outcome.was_sent and not request.is_idempotent) else backoff
+    # A 429 is sent before any work is done; with any other status the request may have taken effect.
+    if outcome.status not in RETRYABLE_STATUSES or not (request.is_idempotent or outcome.status == 429):
         return None
-    asked = came.headers.get("retry-after", "")
-    seconds = float(asked) if asked.isdecimal() else backoff
-    return seconds if seconds <= LONGEST_PAUSE_SECONDS else None
+    retry_after = outcome.headers.get("retry-after", "")
+    seconds = float(retry_after) if retry_after.isdecimal() else backoff
+    return seconds if seconds <= MAX_BACKOFF_SECONDS else None
 
 
-def read(server: str, request: Request, answer: Answer) -> Any:
-    """The result of an answer, or the error it holds."""
-    if isinstance(request.result, ReadsAnswer) and (found := request.result.of_answer(request, answer)) is not None:
-        return found
-    if not 200 <= answer.status < 300:
-        raise error_in(server, answer)
+def parse_response(server: str, request: ApiRequest, response: ApiResponse) -> Any:
+    """The result of a response; raises the error it describes."""
+    if (
+        isinstance(request.result, ResponseParser)
+        and (result := request.result.from_response(request, response)) is not None
+    ):
+        return result
+    if not 200 <= response.status < 300:
+        raise error_from_response(server, response)
     if request.result is None:
         return None
     try:
-        return msgspec.json.decode(answer.body, type=request.result)
+        return msgspec.json.decode(response.body, type=request.result)
     except msgspec.DecodeError as error:
         raise StokerError(
             ErrorCode.INTERNAL,
-            f"The answer of {server} to {request.method} {request.path} cannot be read: {error}.",
+            f"The response of {server} to {request.method} {request.path} cannot be read: {error}.",
             hint="Check that this is a Stoker server, and that it is not much newer or older than this client.",
         ) from error
 
 
-def error_in(server: str, answer: Answer) -> StokerError:
-    """The error that an answer holds."""
-    code = _CODE_OF_STATUS.get(answer.status, ErrorCode.INTERNAL)
-    problem = problem_in(answer.body)
+def error_from_response(server: str, response: ApiResponse) -> StokerError:
+    """The error that a response describes."""
+    code = _CODE_BY_STATUS.get(response.status, ErrorCode.INTERNAL)
+    problem = parse_problem(response.body)
     if problem is None:
         return StokerError(
             code,
-            f"{server} answered {answer.status}, but not in Stoker's words.",
-            hint="Check that this is the address of a Stoker server, or what stands in front of it.",
+            f"{server} answered {response.status}, but not with an error of Stoker.",
+            hint="Check that this is the address of a Stoker server, and check the proxy in front of it.",
         )
-    asked = answer.headers.get("retry-after", "")
+    retry_after = response.headers.get("retry-after", "")
     return StokerError(
-        _CODES.get(problem.code, code),
+        _CODE_BY_VALUE.get(problem.code, code),
         problem.message,
         hint=problem.hint,
         field=problem.field,
-        retry_after_seconds=int(asked) if asked.isdecimal() else 0,
+        retry_after_seconds=int(retry_after) if retry_after.isdecimal() else 0,
     )
 
 
-def problem_in(body: bytes | str) -> Problem | None:
-    """What went wrong, in our own words or in those of the family of workloads; None when it is neither."""
+def parse_problem(body: bytes | str) -> Problem | None:
+    """The error in a body of the native or the management API; None if there is none."""
     try:
-        failed = msgspec.json.decode(body, type=_Failed)
+        envelope = msgspec.json.decode(body, type=_ErrorEnvelope)
     except msgspec.DecodeError:
         return None
-    if failed.error is not None:
-        return failed.error
-    return Problem(code_of(failed.error_code), failed.error_message) if failed.error_message else None
-
-
-def code_of(safe_code: str) -> str:
-    """`Stoker.00005` as the code it stands for."""
-    return _SAFE_CODES.get(safe_code, "")
-
-
-def safe_code(code: ErrorCode) -> str:
-    return next((number for number, meant in _SAFE_CODES.items() if meant is code), "Stoker.00001")
+    if envelope.error is not None:
+        return envelope.error
+    if not envelope.error_message:
+        return None
+    code = code_of_management_number(envelope.error_code)
+    return Problem(code or "", envelope.error_message, "", "", "")

@@ -1,74 +1,74 @@
-"""Server-sent events, read from bytes as they arrive.
+"""Parses server-sent events from bytes as they arrive.
 
-Only a line feed ends a line: the server writes nothing else, and a line of a log may hold a carriage return.
+Only a line feed ends a line: the server writes nothing else, and a log line may contain a carriage return.
 """
 
 from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from stoker.client.exchange import Answer, Unreachable, error_in
+from stoker.client.transport.request_flow import ApiResponse, Unreachable, error_from_response
 from stoker.domain.errors import StokerError
 
 
 class ServerEvent(Struct, frozen=True):
-    """`name` is `message` where the server gave none."""
+    """`name` is `message` if the server gave none."""
 
     name: str
     data: str
     id: str = ""
 
 
-class EventReader:
-    """Bytes in, whole events out; what is unfinished waits for the rest."""
+class EventParser:
+    """Splits bytes into events. Bytes of an incomplete event are kept for the next call."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._buffer = b""
 
-    def feed(self, part: bytes) -> Iterator[ServerEvent]:
-        *blocks, self._rest = (self._rest + part).split(b"\n\n")
+    def feed(self, chunk: bytes) -> Iterator[ServerEvent]:
+        *blocks, self._buffer = (self._buffer + chunk).split(b"\n\n")
         for block in blocks:
-            if event := _event(block.lstrip(b"\n")):
+            if event := _parse_event(block.lstrip(b"\n")):
                 yield event
 
 
-class Reading:
-    """An answer of events while it is read; `over` when the server has said that nothing follows."""
+class SseResponse:
+    """The state of a response of events; `ended` once the server has closed the stream with an `end` event."""
 
     def __init__(self, server: str) -> None:
-        self.over = False
+        self.ended = False
         self._server = server
         self._status = 0
-        self._reader = EventReader()
+        self._parser = EventParser()
 
     @property
-    def good(self) -> bool:
-        """Whether the answer has begun, and is none of an error."""
+    def is_success(self) -> bool:
+        """Whether the response has begun with a success status."""
         return 200 <= self._status < 300
 
-    def begin(self, status: int) -> None:
+    def set_status(self, status: int) -> None:
         self._status = status
 
-    def refusal(self, headers: Mapping[str, str], body: bytes) -> StokerError:
-        return error_in(self._server, Answer(self._status, headers, body))
+    def to_error(self, headers: Mapping[str, str], body: bytes) -> StokerError:
+        return error_from_response(self._server, ApiResponse(self._status, headers, body))
 
-    def broken_off(self) -> Unreachable:
-        return Unreachable(self._server, "it broke off in the middle of an answer", broke_off=True)
+    def interrupted_error(self) -> Unreachable:
+        return Unreachable(self._server, "it broke off in the middle of a response", broke_off=True)
 
-    def events(self, part: bytes) -> Iterator[ServerEvent]:
-        for event in self._reader.feed(part):
+    def parse(self, chunk: bytes) -> Iterator[ServerEvent]:
+        for event in self._parser.feed(chunk):
             match event.name:
                 case "end":
-                    self.over = True
+                    self.ended = True
                     return
                 case "error":
-                    raise error_in(self._server, Answer(500, {}, event.data.encode()))
+                    raise error_from_response(self._server, ApiResponse(500, {}, event.data.encode()))
                 case _:
                     yield event
 
 
-def _event(block: bytes) -> ServerEvent | None:
-    """The event of the lines between two empty ones; None where there are only comments."""
+def _parse_event(block: bytes) -> ServerEvent | None:
+    """The event of a block of lines; None if the block has only comments."""
     fields: dict[str, str] = {}
     data: list[str] = []
     for line in block.split(b"\n"):
