@@ -1,4 +1,4 @@
-"""The `stoker` command: click verbs over the SDK, and over the server and its files on this machine.
+"""The `stoker` command: click commands over the SDK, and over the server and its files on this machine.
 
-Start-up is the table and click alone; a verb brings what it needs when it is called.
+Start-up imports only the registry and click; the module of a command is imported when the command is called.
 """

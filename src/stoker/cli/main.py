@@ -1,4 +1,4 @@
-"""The entry point. What it imports is what `stoker --help` costs, so it imports click and the table."""
+"""The entry point. Its imports determine the time of `stoker --help`, so it imports only click and the registry."""
 
 import importlib
 import io
@@ -9,35 +9,36 @@ from typing import Any, NoReturn, TextIO
 import click
 
 from stoker import __version__
-from stoker.cli.groups import Verbs
-from stoker.cli.options import connection_options, output_options
-from stoker.cli.table import SECTIONS, VERBS
+from stoker.cli.core.click_group import CommandGroup
+from stoker.cli.core.options import connection_options, output_options
+from stoker.cli.registry import COMMANDS, SECTIONS
 
-INTERRUPTED = 130
-READER_GONE = 141
+INTERRUPTED_EXIT_CODE = 130
+BROKEN_PIPE_EXIT_CODE = 141
 EPILOG = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 not allowed, 5 server unreachable."
 
 
-class Root(Verbs):
-    """The table as a group: a verb's module is imported when the verb is typed."""
+class RootCommand(CommandGroup):
+    """The root command; the module of a command is imported when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(VERBS)
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in VERBS:
+        if cmd_name not in COMMANDS:
             return None
-        return importlib.import_module(f"stoker.cli.verbs.{VERBS[cmd_name][0]}").command
+        module, function, _ = COMMANDS[cmd_name]
+        return getattr(importlib.import_module(f"stoker.cli.commands.{module}"), function)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, verbs in SECTIONS.items():
             with formatter.section(title):
-                formatter.write_dl([(verb, help_text) for verb, (_, help_text) in verbs.items()])
+                formatter.write_dl([(verb, help_text) for verb, (_, _, help_text) in verbs.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
         from click.shell_completion import CompletionItem
 
-        found = [CompletionItem(verb, help=VERBS[verb][1]) for verb in VERBS if verb.startswith(incomplete)]
+        found = [CompletionItem(verb, help=COMMANDS[verb][2]) for verb in COMMANDS if verb.startswith(incomplete)]
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -46,15 +47,16 @@ class Root(Verbs):
         except (click.ClickException, click.Abort, click.exceptions.Exit):
             raise
         except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter's last flush complains
-            ctx.exit(READER_GONE)
+            # Otherwise the interpreter's final flush fails.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            ctx.exit(BROKEN_PIPE_EXIT_CODE)
         except Exception as error:
-            from stoker.cli.failures import explained
+            from stoker.cli.core.errors import to_command_error
 
-            raise explained(error, ctx) from error
+            raise to_command_error(error, ctx) from error
 
 
-@click.group(cls=Root, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=RootCommand, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="stoker %(version)s")
 @output_options(from_environment=True)
 @connection_options(from_environment=True)
@@ -63,7 +65,7 @@ def cli() -> None:
 
 
 def main() -> NoReturn:
-    """Run the command line; no ending of it is a traceback."""
+    """Run the command line; no error prints a traceback."""
     _prepare_streams()
     try:
         code = cli.main(prog_name="stoker", standalone_mode=False, color=False if os.environ.get("NO_COLOR") else None)
@@ -71,19 +73,19 @@ def main() -> NoReturn:
         error.show()
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        sys.exit(INTERRUPTED)
+        sys.exit(INTERRUPTED_EXIT_CODE)
     sys.exit(code if isinstance(code, int) else 0)
 
 
 def _prepare_streams() -> None:
-    """A stream that was closed is an empty one; a terminal that cannot show a sign shows another."""
-    sys.stdin = sys.stdin or _nothing("r")
-    sys.stdout = sys.stdout or _nothing("w")
-    sys.stderr = sys.stderr or _nothing("w")
+    """Replace closed streams by empty ones, and characters that a terminal cannot encode."""
+    sys.stdin = sys.stdin or _null_stream("r")
+    sys.stdout = sys.stdout or _null_stream("w")
+    sys.stderr = sys.stderr or _null_stream("w")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
 
 
-def _nothing(mode: str) -> TextIO:
+def _null_stream(mode: str) -> TextIO:
     return io.TextIOWrapper(os.fdopen(os.open(os.devnull, os.O_RDWR), f"{mode}b"))

@@ -1,1 +1,4 @@
-"""One file per verb or group of verbs; each has a `command` that the table names."""
+"""The commands of `stoker`, grouped by the sections of its help.
+
+The registry names their modules; a module is imported when its command is called.
+"""

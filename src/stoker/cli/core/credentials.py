@@ -1,6 +1,7 @@
-"""Which credential a server gets. The admin key never leaves this machine: it is for loopback only.
+"""Chooses the credential for a server: --token or STOKER_TOKEN, otherwise the stored log-in.
 
---token or STOKER_TOKEN wins, then the log-in kept for that server, then the data dir's admin key.
+The socket of this machine's server needs none. The admin key of the data dir is never sent automatically, because any
+program that listens on a local port would receive it.
 """
 
 import contextlib
@@ -11,14 +12,15 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from stoker.client.address import is_loopback
+from stoker.client.transport.server_address import is_loopback
+from stoker.client.transport.unix_socket import local_data_dir, socket_path
 from stoker.domain.errors import ErrorCode, StokerError
 
-ADMIN_KEY = "admin.key"
+ADMIN_KEY_FILE = "admin.key"
 
 
 class Credential(Struct, frozen=True):
-    """`source` says where it came from, for a person."""
+    """`source` describes where the credential came from."""
 
     token: str | None
     source: str
@@ -30,7 +32,7 @@ class StoredLogIn(Struct, frozen=True, rename="camel"):
     expires_at: str
 
 
-class _File(Struct, frozen=True):
+class _CredentialsFile(Struct, frozen=True):
     servers: dict[str, StoredLogIn] = {}
 
 
@@ -40,66 +42,60 @@ def credentials_file() -> Path:
     return base / "stoker" / "credentials.json"
 
 
-def data_dir() -> Path:
-    """The server's data dir on this machine, as far as a client can know it."""
-    return Path(os.environ.get("STOKER_DATA_DIR") or "~/.stoker").expanduser()
-
-
 def credential_for(server: str, given: str | None) -> Credential:
-    """What to send to this server."""
+    """The credential to send to this server."""
     if given:
         return Credential(given.strip(), "that of --token or STOKER_TOKEN")
-    if stored := log_ins().get(server):
+    if stored := stored_logins().get(server):
         return Credential(stored.token, f"the log-in as {stored.username} kept in {credentials_file()}")
-    if not is_loopback(server):
-        return Credential(None, "none; there is no log-in for this server")
-    path = data_dir() / ADMIN_KEY
-    try:
-        return Credential(path.read_text().strip() or None, f"the admin key in {path}")
-    except OSError as error:
-        return Credential(None, f"none; there is no log-in for this server, and no key in {path}: {error.strerror}")
+    if (path := socket_path(server)) is not None:
+        return Credential(None, f"the socket {path}, for which this user of the machine is admin")
+    if is_loopback(server):
+        local = f"a server whose data dir is {local_data_dir()} needs none if --server is left out"
+        return Credential(None, f"none; there is no log-in for {server} ({local})")
+    return Credential(None, f"none; there is no log-in for {server}")
 
 
-def log_ins() -> dict[str, StoredLogIn]:
-    """Every log-in that is kept, by server."""
+def stored_logins() -> dict[str, StoredLogIn]:
+    """All stored log-ins, by server."""
     path = credentials_file()
     try:
-        return msgspec.json.decode(path.read_bytes(), type=_File).servers
+        return msgspec.json.decode(path.read_bytes(), type=_CredentialsFile).servers
     except FileNotFoundError:
         return {}
     except msgspec.DecodeError as error:
         raise StokerError(
-            ErrorCode.NOT_SIGNED_IN,
+            ErrorCode.UNAUTHENTICATED,
             f"The log-ins in {path} cannot be read: {error}.",
             hint="Signing in again writes the file anew.",
         ) from error
 
 
-def keep(server: str, log_in: StoredLogIn) -> None:
-    _write(_readable() | {server: log_in})
+def store_login(server: str, log_in: StoredLogIn) -> None:
+    _write_file(_stored_logins_or_empty() | {server: log_in})
 
 
-def forget(server: str) -> bool:
-    """Whether there was anything to forget."""
-    kept = _readable()
+def remove_login(server: str) -> bool:
+    """Delete a stored log-in; False if there is none."""
+    kept = _stored_logins_or_empty()
     found = kept.pop(server, None)
     if found:
-        _write(kept)
+        _write_file(kept)
     return found is not None
 
 
-def _readable() -> dict[str, StoredLogIn]:
+def _stored_logins_or_empty() -> dict[str, StoredLogIn]:
     try:
-        return log_ins()
+        return stored_logins()
     except StokerError:
         return {}
 
 
-def _write(servers: dict[str, StoredLogIn]) -> None:
-    """Whole or not at all, for its owner only."""
+def _write_file(servers: dict[str, StoredLogIn]) -> None:
+    """Replace the file atomically, readable by its owner only."""
     path = credentials_file()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    content = msgspec.json.format(msgspec.json.encode(_File(servers)), indent=2) + b"\n"
+    content = msgspec.json.format(msgspec.json.encode(_CredentialsFile(servers)), indent=2) + b"\n"
     handle, draft = tempfile.mkstemp(dir=path.parent, prefix=".credentials.")  # mkstemp's mode is 0600
     try:
         with os.fdopen(handle, "wb") as file:

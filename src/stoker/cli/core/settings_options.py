@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 import click
 
 from stoker.domain.errors import ErrorCode, StokerError
-from stoker.domain.resolving import Resolved, SettingDoc, describe, resolve
+from stoker.domain.settings.description import SettingDoc, describe_settings
+from stoker.domain.settings.loading import ResolvedSettings, resolve_settings
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -19,10 +20,10 @@ def config_option(command: C) -> C:
     )(command)
 
 
-def setting_flags(command: C) -> C:
+def settings_options(command: C) -> C:
     """One flag per setting, in the order of the settings page."""
-    for doc in reversed(describe()):
-        alone = "true" if doc.takes == "true|false" else None
+    for doc in reversed(describe_settings()):
+        alone = "true" if doc.value_syntax == "true|false" else None
         option = click.option(
             doc.flag, doc.name, metavar=_metavar(doc), help=_help(doc), is_flag=False, flag_value=alone
         )
@@ -36,38 +37,38 @@ def data_dir_option(command: C) -> C:
     )(command)
 
 
-def resolved(config: str | None, flags: Mapping[str, object]) -> Resolved:
-    """The settings in force here; one that cannot be taken is an error that names it."""
-    from stoker.server.settings_file import load
+def load_settings(config: str | None, flags: Mapping[str, object]) -> ResolvedSettings:
+    """The effective settings; an invalid one raises an error that names it."""
+    from stoker.server.config_file import load_config_file
 
-    return resolve(flags, os.environ, load(config or None))
+    return resolve_settings(flags, os.environ, load_config_file(config or None))
 
 
 def sqlite_data_dir(data_dir: str | None, config: str | None) -> Path:
-    """The data dir of an installation whose database is a file in it."""
-    settings = resolved(config, {"data_dir": data_dir}).settings
+    """The data dir of an installation that uses SQLite."""
+    settings = load_settings(config, {"data_dir": data_dir}).settings
     if settings.database:
         raise StokerError(
-            ErrorCode.STATE_FORBIDS,
+            ErrorCode.CONFLICT,
             "The database of this installation is PostgreSQL, which is not a file.",
             hint="Back it up with pg_dump and restore it with pg_restore.",
         )
     return Path(settings.data_dir)
 
 
-def warn(warnings: tuple[str, ...]) -> None:
+def print_warnings(warnings: tuple[str, ...]) -> None:
     for warning in warnings:
         click.echo(f"{click.style('Warning:', fg='yellow', bold=True)} {warning}", err=True)
 
 
 def _metavar(doc: SettingDoc) -> str:
-    if "|" in doc.takes:
-        return f"[{doc.takes}]"
-    if "=" in doc.takes:
-        return doc.takes.split()[0].upper()
-    return "NUMBER" if "number" in doc.takes else doc.takes.split()[-1].upper()
+    if "|" in doc.value_syntax:
+        return f"[{doc.value_syntax}]"
+    if "=" in doc.value_syntax:
+        return doc.value_syntax.split()[0].upper()
+    return "NUMBER" if "number" in doc.value_syntax else doc.value_syntax.split()[-1].upper()
 
 
 def _help(doc: SettingDoc) -> str:
-    limits = f"{doc.takes}; " if "number" in doc.takes else ""
+    limits = f"{doc.value_syntax}; " if "number" in doc.value_syntax else ""
     return f"{doc.description} [{limits}default {doc.default or 'empty'}]"

@@ -1,4 +1,4 @@
-"""Keys as they are pressed, without Enter and without an echo; Ctrl-C stays what it is."""
+"""Reads single key presses without Enter and without echo. Ctrl-C keeps its meaning."""
 
 import contextlib
 import os
@@ -9,39 +9,39 @@ import time
 from collections.abc import Iterator
 from tty import setcbreak
 
-LEAVE = b"qQ"
+QUIT_KEYS = b"qQ"
 READ_BYTES = 1024
 
 
 class Keyboard:
-    """What may be typed while something is shown; where there is no terminal, nothing is."""
+    """The keyboard while something is displayed; without a terminal there are no keys."""
 
     def __init__(self, source: int | None) -> None:
-        self._source = source
+        self._fd = source
 
-    def leaves_within(self, seconds: float) -> bool:
-        """Wait that long; sooner, and yes, when `q` is pressed or the terminal is gone."""
-        if self._source is None:
+    def quit_pressed_within(self, seconds: float) -> bool:
+        """Wait for this time; returns True early if `q` is pressed or the terminal is closed."""
+        if self._fd is None:
             time.sleep(seconds)
             return False
         until = time.monotonic() + seconds
-        while select.select([self._source], [], [], max(0.0, until - time.monotonic()))[0]:
-            if _leaves(self._source):
+        while select.select([self._fd], [], [], max(0.0, until - time.monotonic()))[0]:
+            if _is_quit(self._fd):
                 return True
         return False
 
 
-def _leaves(source: int) -> bool:
+def _is_quit(source: int) -> bool:
     try:
         typed = os.read(source, READ_BYTES)
     except OSError:
         return True
-    return not typed or any(key in LEAVE for key in typed)
+    return not typed or any(key in QUIT_KEYS for key in typed)
 
 
 @contextlib.contextmanager
-def keyboard() -> Iterator[Keyboard]:
-    """The terminal is as it was afterwards, however this ends."""
+def open_keyboard() -> Iterator[Keyboard]:
+    """Restores the state of the terminal in every case."""
     if not sys.stdin.isatty():
         yield Keyboard(None)
         return

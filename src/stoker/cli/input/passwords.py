@@ -1,17 +1,17 @@
-"""Passwords come from a terminal without echo, or from stdin; never from the command line."""
+"""Reads passwords from a terminal without echo or from stdin, never from the command line."""
 
 import sys
 
 import click
 
 
-def from_stdin() -> list[str]:
+def read_password_lines() -> list[str]:
     """The lines of stdin; at least one."""
     return sys.stdin.read().splitlines() or [""]
 
 
-def ask(prompt: str, *, twice: bool = False) -> str:
-    """A password from the terminal. Without one, --password-stdin is the way."""
+def prompt_password(prompt: str, *, twice: bool = False) -> str:
+    """A password from the terminal; without a terminal, --password-stdin is required."""
     if not sys.stdin.isatty():
         raise click.UsageError("There is no terminal to ask for the password. Use --password-stdin.")
     return click.prompt(prompt, hide_input=True, confirmation_prompt=twice, err=True)

@@ -1,4 +1,4 @@
-"""An option that was not given is a field that is not sent."""
+"""Options that were not given become fields that are not sent."""
 
 from typing import TypeVar
 
@@ -7,10 +7,10 @@ from msgspec import UNSET, UnsetType
 T = TypeVar("T")
 
 
-def given(value: T | None) -> T | UnsetType:
+def value_or_unset(value: T | None) -> T | UnsetType:
     return UNSET if value is None else value
 
 
-def limit(value: str | None) -> str | UnsetType | None:
-    """A quota: `none` takes the limit away."""
-    return None if value == "none" else given(value)
+def quota_or_unset(value: str | None) -> str | UnsetType | None:
+    """A quota; `none` removes the limit."""
+    return None if value == "none" else value_or_unset(value)

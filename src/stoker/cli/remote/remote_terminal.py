@@ -1,4 +1,4 @@
-"""This terminal as that of a command elsewhere: keys go there as they are pressed, what it prints appears here."""
+"""Connects this terminal to a command in a pod: forwards input, output and window sizes."""
 
 import contextlib
 import os
@@ -12,49 +12,52 @@ from collections.abc import Iterator
 from tty import setraw
 from typing import TYPE_CHECKING
 
-from stoker.client.exchange import Unreachable
+from stoker.client.transport.request_flow import Unreachable
 
 if TYPE_CHECKING:
     from stoker.client import Stoker
-    from stoker.client.remote import RemoteCommand
+    from stoker.client.exec import RemoteCommand
 
 READ_BYTES = 64 * 1024
 
 
-def at_terminal() -> bool:
+def is_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def run_remotely(
+def run_in_pod(
     client: "Stoker", workload_id: str, pod: str, command: tuple[str, ...], *, tty: bool, stdin: bool
 ) -> int:
-    """Run it, with this terminal where there is to be one, and say how it ended."""
-    columns, rows = _size()
+    """Run the command, on this terminal if one is requested, and return its exit code."""
+    from stoker.client.exec import STDERR
+
+    columns, rows = _terminal_size()
     with (
-        client.exec(workload_id, command, pod=pod, tty=tty, columns=columns, rows=rows) as remote,
-        _raw() if tty else contextlib.nullcontext(),
-        _resizes() as resized,
+        client.exec(workload_id, command, pod=pod, tty=tty, stderr=not tty, columns=columns, rows=rows) as remote,
+        _raw_mode() if tty else contextlib.nullcontext(),
+        _resize_pipe() as resized,
     ):
         keyboard = sys.stdin.fileno() if stdin else None
         if keyboard is None:
             remote.end_input()
-        threading.Thread(target=_type, args=(remote, keyboard, resized), daemon=True).start()
-        for printed in remote:
-            sys.stdout.buffer.write(printed)
-            sys.stdout.buffer.flush()
+        threading.Thread(target=_forward_input, args=(remote, keyboard, resized), daemon=True).start()
+        for stream, printed in remote.streams():
+            place = sys.stderr.buffer if stream == STDERR else sys.stdout.buffer
+            place.write(printed)
+            place.flush()
     if remote.exit_code is None:
         raise Unreachable(client.server, "it did not say how the command ended")
     return remote.exit_code
 
 
-def _type(remote: "RemoteCommand", keyboard: int | None, resized: int) -> None:
-    """What is typed, and each new size of the window, until the input ends; the sizes go on after that."""
+def _forward_input(remote: "RemoteCommand", keyboard: int | None, resized: int) -> None:
+    """Forward input and new window sizes until the input ends; window sizes are forwarded after that too."""
     while True:
         ready, _, _ = select.select([each for each in (keyboard, resized) if each is not None], [], [])
         if resized in ready:
             if not os.read(resized, READ_BYTES):
                 return
-            remote.resize(*_size())
+            remote.resize(*_terminal_size())
         if keyboard in ready:
             typed = os.read(keyboard, READ_BYTES)
             if typed:
@@ -64,17 +67,18 @@ def _type(remote: "RemoteCommand", keyboard: int | None, resized: int) -> None:
                 keyboard = None
 
 
-def _size() -> tuple[int, int]:
-    """Columns and rows of this terminal as it is now: variables of the environment may tell of how it was."""
+def _terminal_size() -> tuple[int, int]:
+    """The current columns and rows of this terminal; environment variables may be out of date."""
     try:
-        return os.get_terminal_size(sys.stdout.fileno())
+        size = os.get_terminal_size(sys.stdout.fileno())
     except OSError:
         return shutil.get_terminal_size()
+    return size if size.columns and size.lines else os.terminal_size((80, 24))  # a new pty has no size yet
 
 
 @contextlib.contextmanager
-def _raw() -> Iterator[None]:
-    """Every key goes through, Ctrl-C too; the terminal is as it was afterwards, however this ends."""
+def _raw_mode() -> Iterator[None]:
+    """Pass every key to the command, including Ctrl-C; restores the state of the terminal in every case."""
     keyboard = sys.stdin.fileno()
     before = termios.tcgetattr(keyboard)
     try:
@@ -85,8 +89,8 @@ def _raw() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _resizes() -> Iterator[int]:
-    """A pipe that has something to read when the window has a new size; closed, at the end."""
+def _resize_pipe() -> Iterator[int]:
+    """A pipe that becomes readable when the window is resized; closed at the end."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
 

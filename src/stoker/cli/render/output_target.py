@@ -1,4 +1,4 @@
-"""Where a report goes and in which form: `-o csv` prints it, `-o usage.csv` writes it into a file."""
+"""The destination and format of a report: `-o csv` prints it, `-o usage.csv` writes a file."""
 
 import sys
 from collections.abc import Callable
@@ -8,25 +8,25 @@ from typing import Any, TypeVar
 import click
 from msgspec import Struct
 
-from stoker.cli.options import OUTPUT, OUTPUTS, connection_options
-from stoker.cli.output import chosen_output
+from stoker.cli.core.options import OUTPUT_FORMATS, OUTPUT_KEY, connection_options
+from stoker.cli.render.output import selected_output
 
-FORMS = ("table", "wide", "json", "yaml", "csv", "parquet")
-FILE_FORMS = ("json", "yaml", "csv", "parquet")
+REPORT_FORMATS = ("table", "wide", "json", "yaml", "csv", "parquet")
+FILE_FORMATS = ("json", "yaml", "csv", "parquet")
 
 C = TypeVar("C", bound=Callable[..., Any])
 
 
-class Destination(Struct, frozen=True):
-    """`file` of None is the terminal or the pipe."""
+class OutputTarget(Struct, frozen=True):
+    """`file` is None for stdout."""
 
-    form: str
+    output_format: str
     file: Path | None
 
     @property
     def is_text(self) -> bool:
-        """Whether a person reads this."""
-        return self.form in {"table", "wide"}
+        """Whether the output is for people."""
+        return self.output_format in {"table", "wide"}
 
     def write(self, content: bytes) -> None:
         if self.file is None:
@@ -37,32 +37,34 @@ class Destination(Struct, frozen=True):
 
 
 def report_options(command: C) -> C:
-    """The options of a verb whose answer may become a file."""
+    """The options of a command whose result can be exported."""
     output = click.option(
         "-o",
         "--output",
         metavar="FORM|FILE",
-        help=f"A form to print ({', '.join(OUTPUTS)}), or a file to write (.csv, .json, .yaml or .parquet).",
+        help=f"A form to print ({', '.join(OUTPUT_FORMATS)}), or a file to write (.csv, .json, .yaml or .parquet).",
     )
-    form = click.option("--format", "form", type=click.Choice(FORMS), help="The form, where -o does not say it.")
+    form = click.option(
+        "--format", "form", type=click.Choice(REPORT_FORMATS), help="The form, where -o does not say it."
+    )
     short = click.option("--json", "form", flag_value="json", help="Short for -o json.")
     return connection_options()(output(form(short(command))))
 
 
-def destination(output: str | None, form: str | None) -> Destination:
-    """What was asked for; a file's form is that of its name, unless another is named."""
-    if output is None or output in FORMS:
-        chosen = form or output or chosen_output()
+def resolve_output_target(output: str | None, form: str | None) -> OutputTarget:
+    """The requested target; the format of a file follows from its suffix unless `--format` is given."""
+    if output is None or output in REPORT_FORMATS:
+        chosen = form or output or selected_output()
         file = None
     else:
         file = Path(output).expanduser()
         chosen = form or file.suffix.lower().removeprefix(".").replace("yml", "yaml")
-        if chosen not in FILE_FORMS:
+        if chosen not in FILE_FORMATS:
             raise click.UsageError(
                 f'"{output}" is neither a form nor the name of a file with one. '
                 "Use for example -o csv, -o usage.csv, or -o usage.txt --format csv."
             )
     if chosen == "parquet" and file is None and sys.stdout.isatty():
         raise click.UsageError("Parquet cannot be read on a terminal. Write it into a file: -o usage.parquet")
-    click.get_current_context().meta[OUTPUT] = chosen  # what it decides is decided for everything that is printed
-    return Destination(chosen, file)
+    click.get_current_context().meta[OUTPUT_KEY] = chosen  # the format applies to everything that is printed
+    return OutputTarget(chosen, file)

@@ -1,6 +1,6 @@
-"""Says on stderr what is being waited for: where a workload stands, or that an answer takes its time.
+"""Shows progress on stderr: the state of a workload, or a spinner during a slow request.
 
-On a terminal it is one line that moves. Elsewhere a workload has one line per change, and an answer none.
+On a terminal it is one line that is redrawn. Elsewhere each change of a workload is a line, and there is no spinner.
 """
 
 import contextlib
@@ -11,48 +11,48 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stoker.cli.untrusted import printable
+from stoker.cli.render.sanitize import sanitize_line
 
 if TYPE_CHECKING:
     from rich.status import Status
 
-    from stoker.client.workload_shapes import WorkloadDetail
+    from stoker.wire.management import WorkloadDetailView
 
 
-class Progress:
-    """Closed, it leaves nothing on the terminal; `quiet`, it never says anything."""
+class WorkloadProgress:
+    """Removed from the terminal when it is closed; prints nothing if `quiet`."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._quiet = quiet
-        self._said = ""
+        self._last_line = ""
         self._status: Status | None = None
-        self._moves = sys.stderr.isatty()
+        self._is_interactive = sys.stderr.isatty()
 
-    def show(self, detail: "WorkloadDetail") -> None:
-        if self._quiet or detail.ended:
+    def show(self, detail: "WorkloadDetailView") -> None:
+        if self._quiet or detail.is_finished:
             return
-        if self._moves:
-            self._move(standing(detail, place=True))
-        elif self._said != (words := standing(detail)):
-            self._said = words
+        if self._is_interactive:
+            self._update_spinner(format_status(detail, place=True))
+        elif self._last_line != (words := format_status(detail)):
+            self._last_line = words
             click.echo(words, err=True)
 
     def close(self) -> None:
-        """Make way for what is printed from now on."""
+        """Clear the line for other output."""
         if self._status is not None:
             self._status.stop()
             self._status = None
-        self._moves = False
+        self._is_interactive = False
         self._quiet = self._quiet or sys.stderr.isatty()
 
-    def __enter__(self) -> "Progress":
+    def __enter__(self) -> "WorkloadProgress":
         return self
 
     def __exit__(self, *error: object) -> None:
         with contextlib.suppress(OSError):
             self.close()
 
-    def _move(self, words: str) -> None:
+    def _update_spinner(self, words: str) -> None:
         if self._status is None:
             from rich.console import Console
 
@@ -63,12 +63,12 @@ class Progress:
         self._status.update(Text(words))
 
 
-PATIENCE_SECONDS = 1.0
+SPINNER_DELAY_SECONDS = 1.0
 
 
 @contextlib.contextmanager
-def waiting(words: str) -> Iterator[None]:
-    """A bar that moves on a terminal once this has taken longer than a second."""
+def show_spinner(words: str) -> Iterator[None]:
+    """Show a spinner on a terminal once the block has taken longer than a second."""
     if not sys.stderr.isatty():
         yield
         return
@@ -78,7 +78,7 @@ def waiting(words: str) -> Iterator[None]:
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
     bar.add_task(words, total=None)
-    late = threading.Timer(PATIENCE_SECONDS, bar.start)
+    late = threading.Timer(SPINNER_DELAY_SECONDS, bar.start)
     late.daemon = True
     late.start()
     try:
@@ -89,8 +89,8 @@ def waiting(words: str) -> Iterator[None]:
         bar.stop()
 
 
-def standing(detail: "WorkloadDetail", *, place: bool = False) -> str:
+def format_status(detail: "WorkloadDetailView", *, place: bool = False) -> str:
     """`train-b2c4d: Pending (place 3): it waits for 8 GPUs.`"""
     where = f" (place {detail.scheduler_order})" if place and detail.scheduler_order else ""
-    why = f": {printable(detail.message)}" if detail.message and detail.message != "every pod runs" else ""
+    why = f": {sanitize_line(detail.message)}" if detail.message and detail.message != "every pod runs" else ""
     return f"{detail.workload_id}: {detail.phase}{where}{why}"

@@ -1,50 +1,53 @@
-"""What a person has to know before believing a reading: that it is old, or that the cluster is simulated."""
+"""Warnings about stale samples and simulated clusters."""
 
 from typing import TYPE_CHECKING
 
 import click
 
-from stoker.cli.amounts import age
-from stoker.cli.output import printable
+from stoker.cli.render.format import format_age
+from stoker.cli.render.output import sanitize_line
 
 if TYPE_CHECKING:
     from stoker.client import Stoker
-    from stoker.client.fleet_shapes import ClusterOverview, Overview
+    from stoker.wire.fleet import ClusterOverview, OverviewView
 
 
-def warn(overview: "Overview") -> None:
-    """Say of each cluster what is not as it seems."""
-    for line in warnings(overview):
+def print_staleness(overview: "OverviewView") -> None:
+    """Print a warning for each cluster with stale samples or simulated data."""
+    for line in staleness_warnings(overview):
         click.echo(line, err=True)
 
 
-def warnings(overview: "Overview") -> list[str]:
+def staleness_warnings(overview: "OverviewView") -> list[str]:
     found = []
     for cluster in overview.clusters:
-        name, source = printable(cluster.name), cluster.source
+        name, source = sanitize_line(cluster.name), cluster.source
+        if cluster.unreachable_since is not None:
+            why = sanitize_line(cluster.unreachable_message)
+            found.append(f"Cluster {name} cannot be reached since {cluster.unreachable_since}: {why}")
         if cluster.simulated:
             found.append(f"Cluster {name} is simulated.")
         if source.stale:
-            why = f": {printable(source.message)}" if source.message else "."
-            old = "have never been read" if source.age_seconds is None else f"are {age(source.age_seconds)} old"
+            why = f": {sanitize_line(source.message)}" if source.message else "."
+            old = "have never been read" if source.age_seconds is None else f"are {format_age(source.age_seconds)} old"
             found.append(f"The readings of cluster {name} {old}{why}")
     return found
 
 
-def label(cluster: "ClusterOverview") -> str:
-    return f"{printable(cluster.name)} (simulated)" if cluster.simulated else printable(cluster.name)
+def cluster_label(cluster: "ClusterOverview") -> str:
+    return f"{sanitize_line(cluster.name)} (simulated)" if cluster.simulated else sanitize_line(cluster.name)
 
 
-def readings(cluster: "ClusterOverview") -> str:
-    """Where the readings come from, and how old they are."""
+def collector_status(cluster: "ClusterOverview") -> str:
+    """The collector and the age of the samples."""
     source = cluster.source
     if source.age_seconds is None:
         return "none yet"
-    return f"{printable(source.name)}, {'STALE, ' if source.stale else ''}{age(source.age_seconds)} ago"
+    return f"{sanitize_line(source.name)}, {'STALE, ' if source.stale else ''}{format_age(source.age_seconds)} ago"
 
 
-def looked(client: "Stoker", cluster: str) -> "Overview":
-    """The overview, with its warnings said."""
+def fetch_overview(client: "Stoker", cluster: str) -> "OverviewView":
+    """The overview; its warnings are printed."""
     overview = client.fleet.overview(cluster=cluster)
-    warn(overview)
+    print_staleness(overview)
     return overview

@@ -4,16 +4,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stoker.cli.edits import given
-from stoker.cli.groups import Verbs
-from stoker.cli.options import OneOf, confirm, reaches_server, yes_option
-from stoker.cli.output import Column, is_text, say, show_done, show_list, show_one
-from stoker.cli.session import connect
-from stoker.domain.identity import MemberRole
+from stoker.cli.core.click_group import CommandGroup
+from stoker.cli.core.connection import connect
+from stoker.cli.core.options import EnumChoice, confirm, server_options, yes_option
+from stoker.cli.input.unset import value_or_unset
+from stoker.cli.render.output import Column, is_text, print_message, show_list, show_one, show_result
+from stoker.domain.access.identity import MemberRole
 
 if TYPE_CHECKING:
     from stoker.client import Stoker
-    from stoker.client.shapes import NewApplication
+    from stoker.wire.credentials import NewApplicationView
 
 COLUMNS = (
     Column("NAME", "name"),
@@ -24,22 +24,22 @@ COLUMNS = (
     Column("DESCRIPTION", "description", wide=True),
     Column("CREATED", "createdAt", wide=True),
 )
-SECRETS = (
+SECRET_COLUMNS = (
     Column("Name", "application.name"),
     Column("Client id", "clientId"),
     Column("Client secret", "clientSecret"),
 )
 
 
-@click.group("app", cls=Verbs)
-@reaches_server
-def command() -> None:
-    """Applications: programs that sign in by client id and secret. An application is named by NAME or client id."""
+@click.group("app", cls=CommandGroup)
+@server_options
+def app_command() -> None:
+    """Applications: programs that sign in with a client id and a secret. Refer to one by NAME or client id."""
 
 
-@command.command("list")
+@app_command.command("list")
 @click.option("--name", default="", metavar="TEXT", help="Part of the name.")
-@reaches_server
+@server_options
 def list_applications(name: str) -> None:
     """List applications.
 
@@ -49,33 +49,48 @@ def list_applications(name: str) -> None:
     show_list(connect().applications.list(name=name), COLUMNS)
 
 
-@command.command("create")
+@app_command.command("create")
 @click.argument("name")
-@click.option("--description", default="", metavar="TEXT", help="What it is for.")
-@click.option("--workspace", "workspaces", metavar="NAME", multiple=True, help="Member of just these; can be repeated.")
-@click.option("--workspace-role", type=OneOf(MemberRole), help="What it is there [default member].")
-@reaches_server
-def create(name: str, description: str, workspaces: tuple[str, ...], workspace_role: MemberRole | None) -> None:
-    """Add an application. Without workspaces it is an admin. Its secret is printed this once.
+@click.option("--description", default="", metavar="TEXT", help="Description.")
+@click.option(
+    "--workspace",
+    "workspaces",
+    metavar="NAME",
+    multiple=True,
+    help="Make it a member of this workspace; can be repeated.",
+)
+@click.option("--workspace-role", type=EnumChoice(MemberRole), help="Its role in these workspaces [default member].")
+@click.option("--admin", is_flag=True, help="Make it an admin instead of a member.")
+@server_options
+def create(
+    name: str, description: str, workspaces: tuple[str, ...], workspace_role: MemberRole | None, admin: bool
+) -> None:
+    """Add an application: a member of workspaces, or an admin. Its secret is printed only now.
 
     \b
     stoker app create ci --workspace vision --json
+    stoker app create provisioning --admin
     """
+    if admin and (workspaces or workspace_role):
+        raise click.UsageError("An admin is a member of no workspace: use --admin or --workspace.")
+    if not (admin or workspaces):
+        raise click.UsageError("Say of which workspaces it is a member, by --workspace NAME, or make it an --admin.")
     made = connect().applications.create(
         name,
         description=description,
+        admin=admin,
         workspaces=workspaces,
-        workspace_role=given(workspace_role),
+        workspace_role=value_or_unset(workspace_role),
     )
     _show_secret(made)
 
 
-@command.command("renew-secret")
+@app_command.command("renew-secret")
 @click.argument("name")
 @yes_option
-@reaches_server
+@server_options
 def renew_secret(name: str, yes: bool) -> None:
-    """Give an application a new secret; the old one and its tokens stop working.
+    """Issue a new secret for an application; the old secret and its tokens stop working.
 
     \b
     stoker app renew-secret ci
@@ -85,38 +100,38 @@ def renew_secret(name: str, yes: bool) -> None:
     _show_secret(client.applications.renew_secret(_client_id(client, name)))
 
 
-@command.command("disable")
+@app_command.command("disable")
 @click.argument("name")
-@reaches_server
+@server_options
 def disable(name: str) -> None:
-    """Switch an application off; its tokens stop working at once.
+    """Disable an application; its tokens stop working at once.
 
     \b
     stoker app disable ci
     """
     client = connect()
     edited = client.applications.edit(_client_id(client, name), disabled=True)
-    show_done(edited, COLUMNS, f"Disabled application {edited.name}.")
+    show_result(edited, COLUMNS, f"Disabled application {edited.name}.")
 
 
-@command.command("enable")
+@app_command.command("enable")
 @click.argument("name")
-@reaches_server
+@server_options
 def enable(name: str) -> None:
-    """Switch an application on again.
+    """Enable an application again.
 
     \b
     stoker app enable ci
     """
     client = connect()
     edited = client.applications.edit(_client_id(client, name), disabled=False)
-    show_done(edited, COLUMNS, f"Enabled application {edited.name}.")
+    show_result(edited, COLUMNS, f"Enabled application {edited.name}.")
 
 
-@command.command("delete")
+@app_command.command("delete")
 @click.argument("name")
 @yes_option
-@reaches_server
+@server_options
 def delete(name: str, yes: bool) -> None:
     """Remove an application.
 
@@ -126,17 +141,17 @@ def delete(name: str, yes: bool) -> None:
     confirm(f"Delete application {name}?", yes)
     client = connect()
     client.applications.delete(_client_id(client, name))
-    say(f"Deleted application {name}.")
+    print_message(f"Deleted application {name}.")
 
 
 def _client_id(client: "Stoker", name: str) -> str:
-    """The id of the application of this name; a name that no application has is taken for an id."""
+    """The client id of the application with this name; an unknown name is taken for a client id."""
     same = (found.client_id for found in client.applications.list(name=name) if found.name == name)
     return next(same, name)
 
 
-def _show_secret(made: "NewApplication") -> None:
-    show_one(made, SECRETS)
+def _show_secret(made: "NewApplicationView") -> None:
+    show_one(made, SECRET_COLUMNS)
     if is_text():
         role = " It is an admin: it may do everything." if made.application.role == "admin" else ""
         click.echo(f"The secret is shown this once.{role}", err=True)

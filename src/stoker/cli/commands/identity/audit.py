@@ -5,11 +5,11 @@ from datetime import datetime
 
 import click
 
-from stoker.cli.options import OneOf, reaches_server
-from stoker.cli.output import Column, show_list
-from stoker.cli.session import connect
-from stoker.cli.when import Moment
-from stoker.domain.permissions import Action
+from stoker.cli.core.connection import connect
+from stoker.cli.core.options import EnumChoice, server_options
+from stoker.cli.input.time_params import InstantParam
+from stoker.cli.render.output import Column, show_list
+from stoker.domain.access.permission_rules import Action
 
 COLUMNS = (
     Column("AT", "at"),
@@ -26,15 +26,15 @@ COLUMNS = (
 
 
 @click.command("audit")
-@click.option("--actor", default="", metavar="NAME", help="Only what this user or application did.")
-@click.option("--action", type=OneOf(Action), metavar="ACTION", help="Only this, such as user.create.")
-@click.option("--target", default="", metavar="NAME", help="Only what was done to this.")
+@click.option("--actor", default="", metavar="NAME", help="Only records of this user or application.")
+@click.option("--action", type=EnumChoice(Action), metavar="ACTION", help="Only this action, such as user.create.")
+@click.option("--target", default="", metavar="NAME", help="Only records about this object.")
 @click.option("--result", default="", metavar="WORD", help="ok, or an error code such as not_allowed.")
-@click.option("--since", type=Moment(ago=True), metavar="TIME", help="Such as 1h, 7d or 2026-01-31T00:00:00Z.")
-@click.option("--until", type=Moment(ago=True), metavar="TIME", help="Such as 1h, 7d or 2026-01-31T00:00:00Z.")
-@click.option("--limit", type=click.IntRange(min=0), default=100, show_default=True, help="At the most; 0 for all.")
-@reaches_server
-def command(
+@click.option("--since", type=InstantParam(ago=True), metavar="TIME", help="Such as 1h, 7d or 2026-01-31T00:00:00Z.")
+@click.option("--until", type=InstantParam(ago=True), metavar="TIME", help="Such as 1h, 7d or 2026-01-31T00:00:00Z.")
+@click.option("--limit", type=click.IntRange(min=0), default=100, show_default=True, help="Maximum number; 0 for all.")
+@server_options
+def audit_command(
     actor: str,
     action: Action | None,
     target: str,
@@ -43,7 +43,7 @@ def command(
     until: datetime | None,
     limit: int,
 ) -> None:
-    """Show who did what, and how it ended, newest first.
+    """List audit records, newest first: who did what, and with which result.
 
     \b
     stoker audit --since 1h

@@ -2,10 +2,10 @@
 
 import click
 
-from stoker.cli.groups import Verbs
-from stoker.cli.options import confirm, reaches_server, yes_option
-from stoker.cli.output import Column, say, show_done, show_list, show_one
-from stoker.cli.session import connect
+from stoker.cli.core.click_group import CommandGroup
+from stoker.cli.core.connection import connect
+from stoker.cli.core.options import confirm, server_options, yes_option
+from stoker.cli.render.output import Column, print_message, show_list, show_one, show_result
 
 COLUMNS = (
     Column("NAME", "name"),
@@ -16,15 +16,15 @@ COLUMNS = (
 )
 
 
-@click.group("department", cls=Verbs)
-@reaches_server
-def command() -> None:
-    """Departments, which hold workspaces."""
+@click.group("department", cls=CommandGroup)
+@server_options
+def department_command() -> None:
+    """Departments, which group workspaces."""
 
 
-@command.command("list")
+@department_command.command("list")
 @click.option("--name", default="", metavar="TEXT", help="Part of the name.")
-@reaches_server
+@server_options
 def list_departments(name: str) -> None:
     """List departments.
 
@@ -34,10 +34,10 @@ def list_departments(name: str) -> None:
     show_list(connect().departments.list(name=name), COLUMNS)
 
 
-@command.command("create")
+@department_command.command("create")
 @click.argument("name")
-@click.option("--description", default="", metavar="TEXT", help="What it is for.")
-@reaches_server
+@click.option("--description", default="", metavar="TEXT", help="Description.")
+@server_options
 def create(name: str, description: str) -> None:
     """Add a department.
 
@@ -45,12 +45,12 @@ def create(name: str, description: str) -> None:
     stoker department create research
     """
     made = connect().departments.create(name, description=description)
-    show_done(made, COLUMNS, f"Created department {made.name}.")
+    show_result(made, COLUMNS, f"Created department {made.name}.")
 
 
-@command.command("show")
+@department_command.command("show")
 @click.argument("name")
-@reaches_server
+@server_options
 def show(name: str) -> None:
     """Show one department.
 
@@ -60,10 +60,10 @@ def show(name: str) -> None:
     show_one(connect().departments.get(name), COLUMNS)
 
 
-@command.command("edit")
+@department_command.command("edit")
 @click.argument("name")
-@click.option("--description", required=True, metavar="TEXT", help="What it is for.")
-@reaches_server
+@click.option("--description", required=True, metavar="TEXT", help="Description.")
+@server_options
 def edit(name: str, description: str) -> None:
     """Change a department's description.
 
@@ -71,13 +71,13 @@ def edit(name: str, description: str) -> None:
     stoker department edit research --description "Models of the world"
     """
     edited = connect().departments.edit(name, description=description)
-    show_done(edited, COLUMNS, f"Changed department {edited.name}.")
+    show_result(edited, COLUMNS, f"Changed department {edited.name}.")
 
 
-@command.command("delete")
+@department_command.command("delete")
 @click.argument("name")
 @yes_option
-@reaches_server
+@server_options
 def delete(name: str, yes: bool) -> None:
     """Remove a department that has no workspaces.
 
@@ -86,4 +86,4 @@ def delete(name: str, yes: bool) -> None:
     """
     confirm(f"Delete department {name}?", yes)
     connect().departments.delete(name)
-    say(f"Deleted department {name}.")
+    print_message(f"Deleted department {name}.")

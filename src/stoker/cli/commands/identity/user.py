@@ -1,15 +1,26 @@
 """`stoker user`."""
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import click
 
-from stoker.cli.edits import given
-from stoker.cli.groups import Verbs
-from stoker.cli.options import OneOf, confirm, reaches_server, yes_option
-from stoker.cli.output import Column, say, show_done, show_list, show_one
-from stoker.cli.passwords import ask, from_stdin
-from stoker.cli.session import connect
-from stoker.domain.identity import UserKind, UserRole
+from stoker.cli.core.click_group import CommandGroup
+from stoker.cli.core.connection import connect
+from stoker.cli.core.options import EnumChoice, command_line, confirm, require_terminal, server_options, yes_option
+from stoker.cli.input.passwords import prompt_password, read_password_lines
+from stoker.cli.input.unset import value_or_unset
+from stoker.cli.remote.resolve import MAX_LISTED_IDS, summarize_ids
+from stoker.cli.render.output import Column, print_message, show_list, show_one, show_result
+from stoker.domain.access.identity import UserKind, UserRole
+from stoker.domain.cluster.quantity import humanize_count
 
+if TYPE_CHECKING:
+    from stoker.client import Stoker
+
+UNFINISHED_PHASES = ("Pending", "Running", "Updating")
+STOP_BATCH_SIZE = 1000
+"""The number of workloads that one request stops."""
 COLUMNS = (
     Column("NAME", "name"),
     Column("ROLE", "role"),
@@ -24,18 +35,18 @@ COLUMNS = (
 )
 
 
-@click.group("user", cls=Verbs)
-@reaches_server
-def command() -> None:
-    """Users: who may sign in, and what they are to the whole installation."""
+@click.group("user", cls=CommandGroup)
+@server_options
+def user_command() -> None:
+    """Users: who may sign in, and their role in the installation."""
 
 
-@command.command("list")
+@user_command.command("list")
 @click.option("--name", default="", metavar="TEXT", help="Part of the name, full name or e-mail address.")
-@click.option("--role", type=OneOf(UserRole), help="Only this role.")
-@click.option("--kind", type=OneOf(UserKind), help="Only people, or only applications.")
-@click.option("--disabled/--enabled", default=None, help="Only those that are disabled, or only the others.")
-@reaches_server
+@click.option("--role", type=EnumChoice(UserRole), help="Only this role.")
+@click.option("--kind", type=EnumChoice(UserKind), help="Only people, or only applications.")
+@click.option("--disabled/--enabled", default=None, help="Only disabled users, or only enabled ones.")
+@server_options
 def list_users(name: str, role: UserRole | None, kind: UserKind | None, disabled: bool | None) -> None:
     """List users and applications.
 
@@ -45,15 +56,15 @@ def list_users(name: str, role: UserRole | None, kind: UserKind | None, disabled
     show_list(connect().users.list(name=name, role=role, kind=kind, disabled=disabled), COLUMNS)
 
 
-@command.command("create")
+@user_command.command("create")
 @click.argument("name")
-@click.option("--role", type=OneOf(UserRole), default=UserRole.USER.value, help="[default user]")
-@click.option("--full-name", default="", metavar="TEXT", help="Name as people write it.")
+@click.option("--role", type=EnumChoice(UserRole), default=UserRole.USER.value, help="[default user]")
+@click.option("--full-name", default="", metavar="TEXT", help="Full name.")
 @click.option("--email", default="", metavar="ADDRESS", help="E-mail address.")
-@click.option("--default-workspace", default="", metavar="NAME", help="Where its workloads go.")
+@click.option("--default-workspace", default="", metavar="NAME", help="Default workspace of its workloads.")
 @click.option("--ask-password", is_flag=True, help="Ask for a password.")
 @click.option("--password-stdin", is_flag=True, help="Read a password from stdin.")
-@reaches_server
+@server_options
 def create(
     name: str,
     role: UserRole,
@@ -70,7 +81,9 @@ def create(
     \b
     stoker user create li.wei --email li.wei@example.com --ask-password
     """
-    password = from_stdin()[0] if password_stdin else ask("Password", twice=True) if ask_password else ""
+    password = (
+        read_password_lines()[0] if password_stdin else prompt_password("Password", twice=True) if ask_password else ""
+    )
     made = connect().users.create(
         name,
         password=password,
@@ -79,12 +92,12 @@ def create(
         email=email,
         default_workspace=default_workspace,
     )
-    show_done(made, COLUMNS, f"Created user {made.name}.")
+    show_result(made, COLUMNS, f"Created user {made.name}.")
 
 
-@command.command("show")
+@user_command.command("show")
 @click.argument("name")
-@reaches_server
+@server_options
 def show(name: str) -> None:
     """Show one user.
 
@@ -94,14 +107,14 @@ def show(name: str) -> None:
     show_one(connect().users.get(name), COLUMNS)
 
 
-@command.command("edit")
+@user_command.command("edit")
 @click.argument("name")
-@click.option("--role", type=OneOf(UserRole), help="What it is to the whole installation.")
-@click.option("--full-name", metavar="TEXT", help="Name as people write it.")
+@click.option("--role", type=EnumChoice(UserRole), help="Role in the installation.")
+@click.option("--full-name", metavar="TEXT", help="Full name.")
 @click.option("--email", metavar="ADDRESS", help="E-mail address.")
-@click.option("--default-workspace", metavar="NAME", help='Where its workloads go; "" for none.')
+@click.option("--default-workspace", metavar="NAME", help='Default workspace of its workloads; "" for none.')
 @click.option("--disable/--enable", default=None, help="A disabled user is signed out everywhere at once.")
-@reaches_server
+@server_options
 def edit(
     name: str,
     role: UserRole | None,
@@ -120,36 +133,67 @@ def edit(
         raise click.UsageError("Say what to change, for example --role admin.")
     edited = connect().users.edit(
         name,
-        role=given(role),
-        full_name=given(full_name),
-        email=given(email),
-        default_workspace=given(default_workspace),
-        disabled=given(disable),
+        role=value_or_unset(role),
+        full_name=value_or_unset(full_name),
+        email=value_or_unset(email),
+        default_workspace=value_or_unset(default_workspace),
+        disabled=value_or_unset(disable),
     )
-    show_done(edited, COLUMNS, f"Changed user {edited.name}.")
+    show_result(edited, COLUMNS, f"Changed user {edited.name}.")
 
 
-@command.command("delete")
+@user_command.command("delete")
 @click.argument("name")
+@click.option("--stop/--keep", default=None, help="Stop the user's pending and running workloads, or not [asks].")
 @yes_option
-@reaches_server
-def delete(name: str, yes: bool) -> None:
+@server_options
+def delete(name: str, stop: bool | None, yes: bool) -> None:
     """Remove a user with its keys, sessions and memberships.
+
+    Pending and running workloads of the user are listed, and stopped if you confirm it; with --yes alone they continue.
 
     \b
     stoker user delete li.wei
+    stoker user delete li.wei --stop --yes
     """
-    confirm(f"Delete user {name} with its keys and memberships?", yes)
-    connect().users.delete(name)
-    say(f"Deleted user {name}.")
+    question = f"Delete user {name} with its keys and memberships?"
+    require_terminal(question, yes)
+    client = connect()
+    left = [
+        each.workload_id for each in client.workloads.list(user_id=client.users.get(name).id, phase=UNFINISHED_PHASES)
+    ]
+    if left:
+        click.echo(f"{name} still has {humanize_count(len(left), 'workload')}: {summarize_ids(left)}.", err=True)
+    confirm(question, yes)
+    if left and (_confirm_stop(yes) if stop is None else stop):
+        _stop_workloads(client, left)
+    elif left:
+        click.echo(
+            f"The workloads of {name} continue. To stop them: {command_line('stop', *left[:MAX_LISTED_IDS])}", err=True
+        )
+    client.users.delete(name)
+    print_message(f"Deleted user {name}.")
 
 
-@command.command("passwd")
+def _confirm_stop(yes: bool) -> bool:
+    """Ask whether to stop the workloads; --yes alone does not answer this question."""
+    return not yes and click.confirm("Stop these workloads first?", err=True)
+
+
+def _stop_workloads(client: "Stoker", ids: Sequence[str]) -> None:
+    for first in range(0, len(ids), STOP_BATCH_SIZE):
+        done = client.workloads.stop_many(ids[first : first + STOP_BATCH_SIZE])
+        if done.failed:
+            raise done.failed[0].error
+    click.echo(f"Asked {humanize_count(len(ids), 'workload')} to stop.", err=True)
+
+
+@user_command.command("passwd")
 @click.argument("name", required=False)
 @click.option("--password-stdin", is_flag=True, help="Read the new password from stdin; the current one is line 2.")
-@reaches_server
+@server_options
 def passwd(name: str | None, password_stdin: bool) -> None:
-    """Set a password: your own, or as an admin anyone's.
+    """Set a password: your own or, as an admin, that of any user.
 
     \b
     stoker user passwd
@@ -158,9 +202,9 @@ def passwd(name: str | None, password_stdin: bool) -> None:
     client = connect()
     me = client.me().user
     if password_stdin:
-        new, current, *_ = [*from_stdin(), ""]
+        new, current, *_ = [*read_password_lines(), ""]
     else:
-        current = "" if me.role is UserRole.ADMIN else ask("Current password")
-        new = ask("New password", twice=True)
+        current = "" if me.role is UserRole.ADMIN else prompt_password("Current password")
+        new = prompt_password("New password", twice=True)
     client.users.set_password(name or me.name, new, current_password=current)
-    say(f"Set the password of {name or me.name}. Other log-ins of that user have ended.")
+    print_message(f"Set the password of {name or me.name}. Other log-ins of that user have ended.")

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from msgspec import UnsetType
 
-from stoker.cli.edits import given, limit
-from stoker.cli.groups import Verbs
-from stoker.cli.options import OneOf, confirm, reaches_server, yes_option
-from stoker.cli.output import Column, say, show_done, show_list, show_one
-from stoker.cli.session import connect
-from stoker.cli.verbs.members import add_member, list_members, remove_member
-from stoker.cli.when import Duration
-from stoker.domain.identity import QueuePolicy
-from stoker.domain.idleness import IdleAction
+from stoker.cli.commands.identity.members import add_member, list_members, remove_member
+from stoker.cli.core.click_group import CommandGroup
+from stoker.cli.core.connection import connect
+from stoker.cli.core.options import EnumChoice, confirm, server_options, yes_option
+from stoker.cli.input.time_params import DurationParam
+from stoker.cli.input.unset import quota_or_unset, value_or_unset
+from stoker.cli.render.output import Column, print_message, show_list, show_one, show_result
+from stoker.domain.access.identity import QueuePolicy
+from stoker.domain.workload.idle import IdleAction
 
 if TYPE_CHECKING:
-    from stoker.client.shapes import IdlePolicy
+    from stoker.wire.identity import EditIdlePolicy
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -43,17 +43,17 @@ COLUMNS = (
 )
 
 
-@click.group("workspace", cls=Verbs)
-@reaches_server
-def command() -> None:
-    """Workspaces: a team's quota, queue and members."""
+@click.group("workspace", cls=CommandGroup)
+@server_options
+def workspace_command() -> None:
+    """Workspaces: the quota, the queue and the members of a team."""
 
 
-@command.command("list")
+@workspace_command.command("list")
 @click.option("--name", default="", metavar="TEXT", help="Part of the name.")
 @click.option("--department", default="", metavar="NAME", help="Only of this department.")
 @click.option("--cluster", default="", metavar="NAME", help="Only of this cluster.")
-@reaches_server
+@server_options
 def list_workspaces(name: str, department: str, cluster: str) -> None:
     """List the workspaces you can see.
 
@@ -65,39 +65,45 @@ def list_workspaces(name: str, department: str, cluster: str) -> None:
 
 guarantee_option = click.option(
     "--guaranteed-runtime",
-    type=Duration(most="30d"),
-    help="How long preemptible workloads keep their place, such as 30m; 0 for no guarantee.",
+    type=DurationParam(most="30d"),
+    help="Guaranteed runtime of preemptible workloads, such as 30m; 0 for none.",
 )
 
 
 def idle_options(verb: C) -> C:
-    """What is done about workloads whose GPUs nobody uses."""
+    """The options of the idle policy."""
     for option in (
-        click.option("--idle-grace", type=Duration(), help="How long after the warning, such as 15m."),
-        click.option("--idle-window", type=Duration(), help="How long all GPUs must be idle, such as 30m."),
+        click.option("--idle-grace", type=DurationParam(), help="Grace period after the warning, such as 15m."),
+        click.option(
+            "--idle-window", type=DurationParam(), help="Idle time of all GPUs before the warning, such as 30m."
+        ),
         click.option(
             "--idle-threshold", metavar="PERCENT", help='Used no more than this is idle; "none" for the server\'s.'
         ),
-        click.option("--idle-action", type=OneOf(IdleAction), help="What is done about workloads with idle GPUs."),
+        click.option("--idle-action", type=EnumChoice(IdleAction), help="Action on workloads with idle GPUs."),
     ):
         verb = option(verb)
     return verb
 
 
-@command.command("create")
+@workspace_command.command("create")
 @click.argument("name")
-@click.option("--description", default="", metavar="TEXT", help="What it is for.")
+@click.option("--description", default="", metavar="TEXT", help="Description.")
 @click.option("--department", metavar="NAME", help="Its department [default default].")
-@click.option("--cluster", default="", metavar="NAME", help="Where its workloads run [default the server's].")
+@click.option("--cluster", default="", metavar="NAME", help="Cluster that runs its workloads [default the server's].")
 @click.option("--namespace", default="", metavar="NAME", help="Kubernetes namespace [default the name].")
 @click.option("--gpu", metavar="QUANTITY", help='Quota such as "8"; no limit when left out.')
 @click.option("--cpu", metavar="QUANTITY", help='Quota such as "64" or "500m".')
 @click.option("--memory", metavar="QUANTITY", help='Quota such as "2Ti".')
-@click.option("--queue-policy", type=OneOf(QueuePolicy), help="fifo: the head blocks; balance: skip what cannot fit.")
+@click.option(
+    "--queue-policy",
+    type=EnumChoice(QueuePolicy),
+    help="fifo: the head blocks the queue; balance: workloads that do not fit are skipped.",
+)
 @click.option("--preemption/--no-preemption", default=None, help="Whether lower priorities may be preempted.")
 @guarantee_option
 @idle_options
-@reaches_server
+@server_options
 def create(
     name: str,
     description: str,
@@ -120,26 +126,26 @@ def create(
     \b
     stoker workspace create vision --gpu 16 --memory 2Ti --queue-policy balance
     """
-    from stoker.client.shapes import Quota
+    from stoker.wire.identity import QuotaBody
 
     made = connect().workspaces.create(
         name,
         description=description,
-        department=given(department),
+        department=value_or_unset(department),
         cluster=cluster,
         namespace=namespace,
-        quota=Quota(gpu=gpu, cpu=cpu, memory=memory),
-        queue_policy=given(queue_policy),
-        preemption=given(preemption),
-        guaranteed_seconds=given(guaranteed_runtime),
+        quota=QuotaBody(gpu=gpu, cpu=cpu, memory=memory),
+        queue_policy=value_or_unset(queue_policy),
+        preemption=value_or_unset(preemption),
+        guaranteed_seconds=value_or_unset(guaranteed_runtime),
         idle_policy=_idle_policy(idle_action, idle_threshold, idle_window, idle_grace),
     )
-    show_done(made, COLUMNS, f"Created workspace {made.name}.")
+    show_result(made, COLUMNS, f"Created workspace {made.name}.")
 
 
-@command.command("show")
+@workspace_command.command("show")
 @click.argument("name")
-@reaches_server
+@server_options
 def show(name: str) -> None:
     """Show one workspace.
 
@@ -149,18 +155,22 @@ def show(name: str) -> None:
     show_one(connect().workspaces.get(name), COLUMNS)
 
 
-@command.command("edit")
+@workspace_command.command("edit")
 @click.argument("name")
-@click.option("--description", metavar="TEXT", help="What it is for.")
+@click.option("--description", metavar="TEXT", help="Description.")
 @click.option("--department", metavar="NAME", help="Move it to this department.")
 @click.option("--gpu", metavar="QUANTITY", help='Quota such as "8"; "none" for no limit.')
 @click.option("--cpu", metavar="QUANTITY", help='Quota such as "64"; "none" for no limit.')
 @click.option("--memory", metavar="QUANTITY", help='Quota such as "2Ti"; "none" for no limit.')
-@click.option("--queue-policy", type=OneOf(QueuePolicy), help="fifo: the head blocks; balance: skip what cannot fit.")
+@click.option(
+    "--queue-policy",
+    type=EnumChoice(QueuePolicy),
+    help="fifo: the head blocks the queue; balance: workloads that do not fit are skipped.",
+)
 @click.option("--preemption/--no-preemption", default=None, help="Whether lower priorities may be preempted.")
 @guarantee_option
 @idle_options
-@reaches_server
+@server_options
 def edit(
     name: str,
     description: str | None,
@@ -187,25 +197,25 @@ def edit(
     others = (queue_policy, preemption, guaranteed_runtime, *idle)
     if all(value is None for value in (description, department, gpu, cpu, memory, *others)):
         raise click.UsageError("Say what to change, for example --gpu 16.")
-    from stoker.client.shapes import QuotaEdit
+    from stoker.wire.identity import EditQuota
 
     edited = connect().workspaces.edit(
         name,
-        description=given(description),
-        department=given(department),
-        quota=QuotaEdit(gpu=limit(gpu), cpu=limit(cpu), memory=limit(memory)),
-        queue_policy=given(queue_policy),
-        preemption=given(preemption),
-        guaranteed_seconds=given(guaranteed_runtime),
+        description=value_or_unset(description),
+        department=value_or_unset(department),
+        quota=EditQuota(gpu=quota_or_unset(gpu), cpu=quota_or_unset(cpu), memory=quota_or_unset(memory)),
+        queue_policy=value_or_unset(queue_policy),
+        preemption=value_or_unset(preemption),
+        guaranteed_seconds=value_or_unset(guaranteed_runtime),
         idle_policy=_idle_policy(*idle),
     )
-    show_done(edited, COLUMNS, f"Changed workspace {edited.name}.")
+    show_result(edited, COLUMNS, f"Changed workspace {edited.name}.")
 
 
-@command.command("delete")
+@workspace_command.command("delete")
 @click.argument("name")
 @yes_option
-@reaches_server
+@server_options
 def delete(name: str, yes: bool) -> None:
     """Remove a workspace and its memberships.
 
@@ -214,24 +224,24 @@ def delete(name: str, yes: bool) -> None:
     """
     confirm(f"Delete workspace {name} and its memberships?", yes)
     connect().workspaces.delete(name)
-    say(f"Deleted workspace {name}.")
+    print_message(f"Deleted workspace {name}.")
 
 
 def _idle_policy(
     action: IdleAction | None, threshold: str | None, window: int | None, grace: int | None
-) -> "IdlePolicy":
-    from stoker.client.shapes import IdlePolicy
+) -> "EditIdlePolicy":
+    from stoker.wire.identity import EditIdlePolicy
 
-    return IdlePolicy(
-        action=given(action),
-        threshold=_percent(threshold),
-        window_seconds=given(window),
-        grace_seconds=given(grace),
+    return EditIdlePolicy(
+        action=value_or_unset(action),
+        threshold=_parse_percent(threshold),
+        window_seconds=value_or_unset(window),
+        grace_seconds=value_or_unset(grace),
     )
 
 
-def _percent(text: str | None) -> float | UnsetType | None:
-    word = limit(text)
+def _parse_percent(text: str | None) -> float | UnsetType | None:
+    word = quota_or_unset(text)
     if not isinstance(word, str):
         return word
     try:
@@ -240,6 +250,6 @@ def _percent(text: str | None) -> float | UnsetType | None:
         raise click.UsageError(f'--idle-threshold: "{word}" is not a number. Use for example 1 or 2.5.') from None
 
 
-command.add_command(list_members)
-command.add_command(add_member)
-command.add_command(remove_member)
+workspace_command.add_command(list_members)
+workspace_command.add_command(add_member)
+workspace_command.add_command(remove_member)

@@ -1,14 +1,38 @@
-"""`stoker restore`."""
+"""`stoker backup` and `stoker restore`."""
 
 from pathlib import Path
 
 import click
 
-from stoker.cli.local import config_option, data_dir_option, sqlite_data_dir
-from stoker.cli.options import confirm, output_options, yes_option
-from stoker.cli.output import Column, say, show_done
+from stoker.cli.core.options import confirm, output_options, yes_option
+from stoker.cli.core.settings_options import config_option, data_dir_option, sqlite_data_dir
+from stoker.cli.render.output import Column, print_message, show_result
 
-COLUMNS = (
+BACKUP_COLUMNS = (Column("File", "path"), Column("Bytes", "bytes"), Column("Schema", "migrations"))
+
+
+@click.command("backup")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--force", is_flag=True, help="Overwrite FILE.")
+@data_dir_option
+@config_option
+@output_options()
+def backup_command(file: Path, force: bool, data_dir: str | None, config: str | None) -> None:
+    """Copy the SQLite database of this machine's server to FILE, whether or not it is running.
+
+    FILE contains hashes of passwords and keys: protect it like the data directory.
+
+    \b
+    stoker backup stoker-monday.db
+    """
+    from stoker.server.maintenance import backup
+
+    report = backup(sqlite_data_dir(data_dir, config), file, force)
+    shown = {"path": str(report.path), "bytes": report.bytes, "migrations": report.migrations}
+    show_result(shown, BACKUP_COLUMNS, f"Wrote {report.path} ({report.bytes:,} bytes, schema {report.migrations}).")
+
+
+RESTORE_COLUMNS = (
     Column("Database", "path"),
     Column("Kept", "kept"),
     Column("Schema", "migrations"),
@@ -23,10 +47,10 @@ COLUMNS = (
 @data_dir_option
 @config_option
 @output_options()
-def command(file: Path, yes: bool, data_dir: str | None, config: str | None) -> None:
-    """Put the backup FILE in the place of the database, whether or not the server is running.
+def restore_command(file: Path, yes: bool, data_dir: str | None, config: str | None) -> None:
+    """Replace the database with the backup FILE, whether or not the server is running.
 
-    What was there before is kept beside it.
+    A copy of the previous database is kept in the data directory.
 
     \b
     stoker restore stoker-monday.db
@@ -36,16 +60,16 @@ def command(file: Path, yes: bool, data_dir: str | None, config: str | None) -> 
     folder = sqlite_data_dir(data_dir, config)
     confirm(f"Replace the database in {folder} by {file}?", yes)
     report = restore(file, folder)
-    kept = str(report.kept) if report.kept else None
+    kept = str(report.previous_copy) if report.previous_copy else None
     shown = {
         "path": str(report.path),
         "kept": kept,
         "migrations": report.migrations,
-        "pending": report.pending,
-        "whileRunning": report.while_running,
+        "pending": report.pending_migrations,
+        "whileRunning": report.server_was_running,
     }
-    show_done(shown, COLUMNS, f"Restored {file} to {report.path}.")
+    show_result(shown, RESTORE_COLUMNS, f"Restored {file} to {report.path}.")
     if kept:
-        say(f"What was there before is in {kept}.")
-    if report.pending:
-        say(f"The next start brings it up to date ({report.pending} migrations).")
+        print_message(f"The previous database is in {kept}.")
+    if report.pending_migrations:
+        print_message(f"The next start brings it up to date ({report.pending_migrations} migrations).")

@@ -4,15 +4,21 @@ from pathlib import Path
 
 import click
 
-from stoker.cli.credentials import ADMIN_KEY, credentials_file
-from stoker.cli.groups import Verbs
-from stoker.cli.local import config_option, data_dir_option, resolved, setting_flags, warn
-from stoker.cli.options import output_options
-from stoker.cli.output import Column, chosen_output, is_text, show_list, show_one
-from stoker.domain.settings import public
+from stoker.cli.core.click_group import CommandGroup
+from stoker.cli.core.credentials import ADMIN_KEY_FILE, credentials_file
+from stoker.cli.core.options import output_options
+from stoker.cli.core.settings_options import (
+    config_option,
+    data_dir_option,
+    load_settings,
+    print_warnings,
+    settings_options,
+)
+from stoker.cli.render.output import Column, is_text, selected_output, show_list, show_one
+from stoker.domain.settings.schema import redacted_settings
 
 COLUMNS = (Column("SETTING", "name"), Column("VALUE", "value"), Column("FROM", "origin"))
-PLACES = (
+PATH_COLUMNS = (
     Column("Settings file", "config"),
     Column("Data directory", "dataDir"),
     Column("Database", "database"),
@@ -21,15 +27,15 @@ PLACES = (
 )
 
 
-@click.group("config", cls=Verbs)
+@click.group("config", cls=CommandGroup)
 @output_options()
-def command() -> None:
+def config_command() -> None:
     """The settings that `stoker serve` would have on this machine."""
 
 
-@command.command("show")
+@config_command.command("show")
 @click.option("--origin", is_flag=True, help="Show where each value comes from.")
-@setting_flags
+@settings_options
 @output_options()
 def show(origin: bool, config: str | None, **flags: str | None) -> None:
     """Show every setting; passwords are hidden.
@@ -37,11 +43,11 @@ def show(origin: bool, config: str | None, **flags: str | None) -> None:
     \b
     stoker config show
     """
-    found = resolved(config, flags)
-    values = public(found.settings)
+    found = load_settings(config, flags)
+    values = redacted_settings(found.settings)
     if is_text():
-        warn(found.warnings)
-    if is_text() or chosen_output() == "csv":
+        print_warnings(found.warnings)
+    if is_text() or selected_output() == "csv":
         rows = [{"name": name, "value": value, "origin": found.origins[name]} for name, value in values.items()]
         show_list(rows, COLUMNS if origin else COLUMNS[:2])
     elif origin:
@@ -50,7 +56,7 @@ def show(origin: bool, config: str | None, **flags: str | None) -> None:
         show_one(values, COLUMNS)
 
 
-@command.command("path")
+@config_command.command("path")
 @config_option
 @data_dir_option
 @output_options()
@@ -60,13 +66,13 @@ def path(config: str | None, data_dir: str | None) -> None:
     \b
     stoker config path
     """
-    settings = resolved(config, {"data_dir": data_dir}).settings
+    settings = load_settings(config, {"data_dir": data_dir}).settings
     folder = Path(settings.data_dir)
     places = {
         "config": config,
         "dataDir": str(folder),
-        "database": public(settings)["database"] or str(folder / "stoker.db"),
-        "adminKey": str(folder / ADMIN_KEY),
+        "database": redacted_settings(settings)["database"] or str(folder / "stoker.db"),
+        "adminKey": str(folder / ADMIN_KEY_FILE),
         "credentials": str(credentials_file()),
     }
-    show_one(places, PLACES)
+    show_one(places, PATH_COLUMNS)

@@ -1,37 +1,34 @@
-"""`stoker run`: a command as a job, with its output here and its exit code as ours."""
+"""`stoker run`: runs a command as a job, prints its output and returns its exit code."""
 
-from pathlib import Path
 from typing import Any
 
 import click
 
-from stoker.cli.attach import Printer, attach, say_end
-from stoker.cli.jobs import job_body, job_options
-from stoker.cli.options import connection_options
-from stoker.cli.outcome import exit_code
-from stoker.cli.progress import Progress
-from stoker.cli.session import connect
-from stoker.client.address import is_loopback
+from stoker.cli.core.connection import connect
+from stoker.cli.core.exit_status import job_exit_code
+from stoker.cli.core.options import connection_options
+from stoker.cli.input.job_spec import build_job_body, job_options, start_in_directory
+from stoker.cli.input.working_directory import resolve_working_directory, working_directory_option
+from stoker.cli.remote.attach import follow_workload, report_end
+from stoker.cli.remote.resolve import resolve_workspace
+from stoker.cli.render.log_printer import LogPrinter
+from stoker.cli.render.progress import WorkloadProgress
 
 
 @click.command("run", context_settings={"allow_interspersed_args": False})
 @job_options()
-@click.option(
-    "--here/--not-here",
-    default=True,
-    help="Begin in this directory, where the server is on this machine; else in the workload's own [default --here].",
-)
-@click.option("--quiet", "-q", is_flag=True, help="Say nothing but what the command prints.")
+@working_directory_option
+@click.option("--quiet", "-q", is_flag=True, help="Print only the output of the command.")
 @click.option("--timestamps", is_flag=True, help="Begin each line with its time.")
 @connection_options()
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
-def command(
-    ctx: click.Context, command: tuple[str, ...], here: bool, quiet: bool, timestamps: bool, **given: Any
+def run_command(
+    ctx: click.Context, command: tuple[str, ...], here: bool | None, quiet: bool, timestamps: bool, **given: Any
 ) -> None:
-    """Run a command as a job of one replica, print what it prints as it appears, and end with its exit code.
+    """Run a command as a job with one replica, print its output as it appears, and return its exit code.
 
-    A single word with blanks in it is a line for the shell. Ctrl-C leaves the job running.
+    A single argument with spaces is a shell command line. Ctrl-C detaches; the job continues to run.
 
     \b
     stoker run -- python -c 'print("hi")'
@@ -40,12 +37,16 @@ def command(
     """
     if not command:
         raise click.UsageError("Say what to run, for example: stoker run -- python train.py")
-    from stoker.client.follow import LogChoice
+    from stoker.client.follow import LogSelection
 
+    body = build_job_body(given, command)
     client = connect()
-    body = job_body(given, command, folder=str(Path.cwd()) if here and is_loopback(client.server) else "")
+    if given["cluster"]:
+        body["workspaceId"] = resolve_workspace(client, given["cluster"], given["workspace"])
+    if directory := resolve_working_directory(client, body.get("workspaceId"), here, command):
+        start_in_directory(body, directory)
     made = client.workloads.create(body).workload_id
-    printer = Printer(timestamps=timestamps, plain=True)
-    detail = attach(client, made, LogChoice(every_attempt=True), printer, Progress(quiet=quiet))
-    say_end(detail, quiet=quiet)
-    ctx.exit(exit_code(detail))
+    printer = LogPrinter(timestamps=timestamps, plain=True)
+    detail = follow_workload(client, made, LogSelection(all_attempts=True), printer, WorkloadProgress(quiet=quiet))
+    report_end(detail, quiet=quiet)
+    ctx.exit(job_exit_code(detail))

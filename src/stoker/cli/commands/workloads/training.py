@@ -6,32 +6,32 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stoker.cli.options import reaches_server
-from stoker.cli.output import Column, chosen_output, is_text, show_list, show_table
-from stoker.cli.plots import line_plot, plot_width, short
-from stoker.cli.refs import found
-from stoker.cli.session import connect
-from stoker.cli.untrusted import printable
-from stoker.cli.when import Moment
+from stoker.cli.core.connection import connect
+from stoker.cli.core.options import server_options
+from stoker.cli.input.time_params import InstantParam
+from stoker.cli.remote.resolve import resolve_workload
+from stoker.cli.render.output import Column, is_text, selected_output, show_list, show_table
+from stoker.cli.render.plots import format_short, line_plot, plot_width
+from stoker.cli.render.sanitize import sanitize_line
 
 if TYPE_CHECKING:
-    from stoker.client.workload_shapes import TrainingCurve
+    from stoker.wire.workloads import TrainingCurve
 
-FIRST = ("loss", "accuracy", "tflops", "samples_per_second")
+DEFAULT_METRICS = ("loss", "accuracy", "tflops", "samples_per_second")
 COLUMNS = (Column("METRIC", "metric"), Column("AT", "at"), Column("STEP", "step"), Column("VALUE", "value"))
 HEIGHT = 8
 
 
 @click.command("training")
 @click.argument("workload", required=False)
-@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Plot this one; may be given again.")
-@click.option("--since", type=Moment(ago=True), metavar="TIME", help="Such as 10m or 2026-01-31T00:00:00Z.")
+@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Plot this metric; can be repeated.")
+@click.option("--since", type=InstantParam(ago=True), metavar="TIME", help="Such as 10m or 2026-01-31T00:00:00Z.")
 @click.option("--points", type=click.IntRange(2, 10_000), default=1000, help="Points of each metric [default 1000].")
-@reaches_server
-def command(workload: str | None, metrics: tuple[str, ...], since: datetime | None, points: int) -> None:
-    """Plot loss and what else a workload says of its training, and list the latest of everything.
+@server_options
+def training_command(workload: str | None, metrics: tuple[str, ...], since: datetime | None, points: int) -> None:
+    """Plot the loss or other training metrics of a workload, and list the latest value of each.
 
-    It is read from what the workload prints, and from what its code reports with stoker.report.
+    Metrics are parsed from the logs, or reported by the code with stoker.report.
 
     \b
     stoker training train-b2c4d
@@ -39,26 +39,26 @@ def command(workload: str | None, metrics: tuple[str, ...], since: datetime | No
     stoker training train-b2c4d --points 10000 -o csv
     """
     client = connect()
-    name = found(client, workload).workload_id
+    name = resolve_workload(client, workload, or_newest=True).workload_id
     curves = client.workloads.training(name, start=since, limit=points).items
     chosen = [curve for curve in curves if not metrics or curve.metric in metrics]
     if not is_text():
-        show_list(_flat(chosen) if chosen_output() == "csv" else chosen, COLUMNS, {})
+        show_list(_flatten_curves(chosen) if selected_output() == "csv" else chosen, COLUMNS, {})
         if any(curve.count > len(curve.points) for curve in chosen):
             click.echo("These are some of the points, evenly chosen; --points shows more.", err=True)
         return
     if not chosen:
-        click.echo(f"{name} has said nothing about {' or '.join(map(printable, metrics)) or 'training'}.", err=True)
+        click.echo(f"{name} has said nothing about {' or '.join(map(sanitize_line, metrics)) or 'training'}.", err=True)
         return
-    plotted = chosen if metrics else [curve for metric in FIRST for curve in chosen if curve.metric == metric]
+    plotted = chosen if metrics else [curve for metric in DEFAULT_METRICS for curve in chosen if curve.metric == metric]
     for curve in plotted or chosen[:1]:
-        _plot(curve)
-    show_table(("METRIC", "LATEST", "LOWEST", "HIGHEST", "STEP", "POINTS"), [_row(curve) for curve in chosen])
+        _plot_curve(curve)
+    show_table(("METRIC", "LATEST", "LOWEST", "HIGHEST", "STEP", "POINTS"), [_summary_row(curve) for curve in chosen])
 
 
-def _plot(curve: "TrainingCurve") -> None:
-    click.echo(f"{printable(curve.metric)}  {short(curve.points[-1].value)}")
-    places, axis = _axis(curve)
+def _plot_curve(curve: "TrainingCurve") -> None:
+    click.echo(f"{sanitize_line(curve.metric)}  {format_short(curve.points[-1].value)}")
+    places, axis = _curve_axis(curve)
     points = [(place, point.value) for place, point in zip(places, curve.points, strict=True)]
     rows = line_plot(points, width=plot_width())
     for row in rows:
@@ -67,8 +67,8 @@ def _plot(curve: "TrainingCurve") -> None:
     click.echo(f"{'':{margin}}  {axis}\n")
 
 
-def _axis(curve: "TrainingCurve") -> tuple[Sequence[float], str]:
-    """Where the points lie, by step if each has one and by time if not, and the words below."""
+def _curve_axis(curve: "TrainingCurve") -> tuple[Sequence[float], str]:
+    """The position of each point, by step if all points have one and otherwise by time, and the label of the axis."""
     steps = [point.step for point in curve.points if point.step is not None]
     if len(steps) == len(curve.points):
         return steps, f"step {min(steps):,} to {max(steps):,}"
@@ -76,15 +76,15 @@ def _axis(curve: "TrainingCurve") -> tuple[Sequence[float], str]:
     return [at.timestamp() for at in times], f"{times[0]:%Y-%m-%d %H:%M:%SZ} to {times[-1]:%Y-%m-%d %H:%M:%SZ}"
 
 
-def _row(curve: "TrainingCurve") -> list[str]:
+def _summary_row(curve: "TrainingCurve") -> list[str]:
     values = [point.value for point in curve.points]
     step = curve.points[-1].step
-    shown = [short(value) for value in (values[-1], min(values), max(values))]
-    return [printable(curve.metric), *shown, "-" if step is None else str(step), str(curve.count)]
+    shown = [format_short(value) for value in (values[-1], min(values), max(values))]
+    return [sanitize_line(curve.metric), *shown, "-" if step is None else str(step), str(curve.count)]
 
 
-def _flat(curves: "Sequence[TrainingCurve]") -> list[dict[str, object]]:
-    """A point a line."""
+def _flatten_curves(curves: "Sequence[TrainingCurve]") -> list[dict[str, object]]:
+    """One row for each point."""
     return [
         {"metric": curve.metric, "at": point.at, "step": point.step, "value": point.value}
         for curve in curves

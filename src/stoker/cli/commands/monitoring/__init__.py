@@ -1,0 +1,1 @@
+"""Commands that show the fleet: overview, top, nodes, gpus, metrics, usage, waste."""

@@ -1,0 +1,1 @@
+"""Input of users: job files and flags, durations and times, passwords, keys."""

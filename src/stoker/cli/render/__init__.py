@@ -1,0 +1,1 @@
+"""Output: tables, plots, formats, progress, and sanitized text."""
