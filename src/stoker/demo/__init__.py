@@ -1,4 +1,4 @@
-"""The demo: a simulated cluster with its teams, a month of their past, and people who go on working.
+"""The demo: a simulated cluster with tenants, a month of history, and a load generator.
 
-`open_demo` is the door. Nothing here is real, and everything says so.
+`open_demo` is the entry point.
 """

@@ -1,38 +1,38 @@
-"""How much the people of the demo want, by the hour of the day and the day of the week.
+"""The demand of the demo's tenants by hour of the day and day of the week.
 
-Each team asks for about its quota: more of it in working hours, so that a queue forms, and less at night. The past
-and the present are made by the same rule.
+Each tenant requests about its quota: more in working hours, so that a queue forms, and less at night. History and live
+load follow the same rule.
 """
 
 import math
 import random
 
+from stoker.domain.access.identity import Workspace
 from stoker.domain.clock import HOUR_MS
-from stoker.domain.identity import Workspace
-from stoker.domain.resources import MILLI
+from stoker.domain.cluster.resources import MILLI
 
-STEP_MS = 6 * 60_000
-"""How often each team thinks about submitting."""
-QUIET, BUSY = 0.78, 1.12
-"""How much of its quota a team wants in the quietest and in the busiest hour."""
-WEEKEND = 0.85
-BUSIEST_HOUR = 15.0
-OPEN_SHARE = 0.02
-"""What a workspace without quota wants of the cluster."""
-EAGER = 0.5
-"""How likely a team that wants more submits at each thought."""
+SUBMIT_INTERVAL_MS = 6 * 60_000
+"""How often each tenant considers a submission."""
+MIN_DEMAND, MAX_DEMAND = 0.78, 1.12
+"""The fraction of its quota that a tenant requests in the quietest and in the busiest hour."""
+WEEKEND_FACTOR = 0.85
+PEAK_HOUR = 15.0
+UNLIMITED_SHARE = 0.02
+"""The fraction of the cluster that a workspace without quota requests."""
+SUBMIT_PROBABILITY = 0.5
+"""The probability that a tenant below its demand submits when it considers to."""
 
 
-def wish(workspace: Workspace, cluster_gpus: int, at: int) -> float:
-    """How many GPUs a team wants to hold or wait for at this moment."""
+def wanted_gpus(workspace: Workspace, cluster_gpus: int, at: int) -> float:
+    """The number of GPUs that a tenant wants to hold or to wait for at this time."""
     quota = workspace.quota.gpu_milli
-    owed = quota / MILLI if quota is not None else cluster_gpus * OPEN_SHARE
+    owed = quota / MILLI if quota is not None else cluster_gpus * UNLIMITED_SHARE
     hour = at / HOUR_MS % 24
     day = (at // (24 * HOUR_MS) + 3) % 7  # the epoch began on a Thursday
-    turn = 0.5 + 0.5 * math.cos((hour - BUSIEST_HOUR) * math.pi / 12)
-    return owed * (QUIET + (BUSY - QUIET) * turn) * (WEEKEND if day >= 5 else 1.0)
+    turn = 0.5 + 0.5 * math.cos((hour - PEAK_HOUR) * math.pi / 12)
+    return owed * (MIN_DEMAND + (MAX_DEMAND - MIN_DEMAND) * turn) * (WEEKEND_FACTOR if day >= 5 else 1.0)
 
 
-def submits(rolled: random.Random, wanted: float, demand: float) -> bool:
-    """Whether a team that wants so much and has asked for so much submits now; at first it hurries."""
-    return demand < wanted and (demand < wanted * 0.7 or rolled.random() < EAGER)
+def should_submit(rolled: random.Random, wanted: float, demand: float) -> bool:
+    """Whether a tenant with this demand and these requests submits now; at first it submits faster."""
+    return demand < wanted and (demand < wanted * 0.7 or rolled.random() < SUBMIT_PROBABILITY)

@@ -1,6 +1,6 @@
-"""The people of the demo at work: they submit, and stop what they no longer need, through the same services as anyone.
+"""Generates live load in the demo: tenants submit workloads and stop what they no longer need, through the services.
 
-They look after nothing but their own workloads, and are slow enough to cost next to nothing.
+They act on their own workloads only, and slowly enough to cost next to nothing.
 """
 
 import asyncio
@@ -9,106 +9,115 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from stoker.demo.demand import SUBMIT_INTERVAL_MS, should_submit, wanted_gpus
+from stoker.demo.setup import Demo
+from stoker.demo.templates import draw_workload, lifetime_ms
+from stoker.demo.tenants import TENANT_BY_WORKSPACE, DemoTenants, TenantUser
+from stoker.domain.access.identity import UserKind
+from stoker.domain.access.permissions import Actor
 from stoker.domain.clock import Clock
+from stoker.domain.cluster.resources import MILLI
 from stoker.domain.errors import StokerError
-from stoker.domain.identity import UserKind
-from stoker.domain.permissions import Actor
-from stoker.domain.resources import MILLI
-from stoker.domain.workload import Workload
-from stoker.engines.simulated.dice import choice, dice
-from stoker.engines.simulated.machine import LARGE_GPUS, Machines
-from stoker.server.demo.catalogue import drawn, kept_ms
-from stoker.server.demo.open import Demo
-from stoker.server.demo.pace import STEP_MS, submits, wish
-from stoker.server.demo.people import BY_WORKSPACE, Member, World
-from stoker.services.bundle import Services
-from stoker.services.workloads import Workloads
-from stoker.store import accounts, workloads
-from stoker.store.base import Store, Transaction
+from stoker.domain.workload.model import Workload
+from stoker.engines.simulated.fleet.nodes import LARGE_NODE_GPUS, SimulatedFleet
+from stoker.engines.simulated.seeded_random import seeded_rng, weighted_choice
+from stoker.services.container import ServiceContainer
+from stoker.services.workloads.commands import WorkloadCommands
+from stoker.store.db.base import Store, Transaction
+from stoker.store.identity import users
+from stoker.store.workloads import rows
 
-LEAST_PAUSE_SECONDS = 0.5
+MIN_PAUSE_SECONDS = 0.5
 
 log = logging.getLogger("stoker.demo")
 
 
-class Team(Struct, frozen=True):
-    """What a workspace has asked for now, and who asks."""
+class TenantState(Struct, frozen=True):
+    """The current requests of a workspace, and the user who submits."""
 
     actors: Sequence[Actor]
     active: Sequence[Workload]
 
     @property
     def demand(self) -> float:
-        return sum(each.spec.total.gpu_milli for each in self.active) / MILLI
+        return sum(each.spec.total_resources.gpu_milli for each in self.active) / MILLI
 
 
-class Traffic:
+class LoadGenerator:
     def __init__(
-        self, store: Store, service: Workloads, world: World, machines: Machines, speed: float, clock: Clock
+        self,
+        store: Store,
+        service: WorkloadCommands,
+        tenants: DemoTenants,
+        fleet: SimulatedFleet,
+        speed: float,
+        clock: Clock,
     ) -> None:
         self._store = store
         self._service = service
-        self._world = world
-        self._machines = machines
+        self._tenants = tenants
+        self._fleet = fleet
         self._speed = speed
         self._clock = clock
-        self._chance = dice(machines.seed, "traffic", clock.now())
+        self._random = seeded_rng(fleet.seed, "traffic", clock.now())
 
     async def run(self) -> None:
-        """One team after the other, for ever."""
-        names = sorted(self._world.workspaces)
-        pause = max(LEAST_PAUSE_SECONDS, STEP_MS / 1000 / len(names) / self._speed)
+        """Serve one tenant after the other, endlessly."""
+        names = sorted(self._tenants.workspaces)
+        pause = max(MIN_PAUSE_SECONDS, SUBMIT_INTERVAL_MS / 1000 / len(names) / self._speed)
         while True:
             for name in names:
-                await asyncio.sleep(pause * self._chance.uniform(0.6, 1.4))
+                await asyncio.sleep(pause * self._random.uniform(0.6, 1.4))
                 try:
-                    await self.turn(name)
+                    await self.step(name)
                 except StokerError as error:
-                    log.info("demo: %s did not get what it wanted: %s", name, error.message)
+                    log.info("demo: the request of %s was refused: %s", name, error.message)
                 except Exception:
-                    log.exception("demo: %s could not go on, and tries again later", name)
+                    log.exception("demo: the load generator of %s failed; it is tried again", name)
 
-    async def turn(self, name: str) -> None:
-        """What one team does when it looks at what it has."""
-        team = await self._store.read(lambda tx: self._look(tx, name))
+    async def step(self, name: str) -> None:
+        """Let one tenant stop workloads and submit new ones."""
+        team = await self._store.read(lambda tx: self._read_state(tx, name))
         now = self._clock.now()
         for workload in team.active:
-            if self._is_kept_too_long(workload, now):
+            if self._is_past_lifetime(workload, now):
                 owner = next(actor for actor in team.actors if actor.user_id == workload.user_id)
                 await self._service.stop(owner, workload.slug)
-        workspace = self._world.workspaces[name]
-        if team.actors and submits(self._chance, wish(workspace, self._machines.gpus, now), team.demand):
-            await self._submit(name, self._chance.choice(team.actors))
+        workspace = self._tenants.workspaces[name]
+        if team.actors and should_submit(self._random, wanted_gpus(workspace, self._fleet.gpu_count, now), team.demand):
+            await self._submit(name, self._random.choice(team.actors))
 
     async def _submit(self, name: str, actor: Actor) -> None:
-        quota = self._world.workspaces[name].quota.gpu_milli
-        most = LARGE_GPUS * 2 if quota is None else quota // MILLI
-        new = drawn(self._chance, choice(self._chance, BY_WORKSPACE[name].works), name, actor.name, most)
+        quota = self._tenants.workspaces[name].quota.gpu_milli
+        most = LARGE_NODE_GPUS * 2 if quota is None else quota // MILLI
+        new = draw_workload(
+            self._random, weighted_choice(self._random, TENANT_BY_WORKSPACE[name].templates), name, actor.name, most
+        )
         await self._service.create(actor, new)
 
-    def _is_kept_too_long(self, workload: Workload, now: int) -> bool:
-        if workload.kind.ends or workload.started_at is None or workload.phase.leaving:
+    def _is_past_lifetime(self, workload: Workload, now: int) -> bool:
+        if workload.runs_to_completion or workload.started_at is None or workload.phase.is_terminating:
             return False
-        return now > workload.started_at + kept_ms(workload.uid, workload.kind) / self._speed
+        return now > workload.started_at + lifetime_ms(workload.uid, workload.submitted_kind) / self._speed
 
-    def _look(self, transaction: Transaction, name: str) -> Team:
-        people = {person.id: person for person in self._world.people[name]}
-        every = workloads.active(transaction, self._world.cluster.id)
-        workspace_id = self._world.workspaces[name].id
+    def _read_state(self, transaction: Transaction, name: str) -> TenantState:
+        people = {person.id: person for person in self._tenants.users[name]}
+        every = rows.unfinished_of_cluster(transaction, self._tenants.cluster.id)
+        workspace_id = self._tenants.workspaces[name].id
         mine = [each for each in every if each.workspace_id == workspace_id and each.user_id in people]
-        return Team([_actor(transaction, person) for person in people.values()], mine)
+        return TenantState([_actor(transaction, person) for person in people.values()], mine)
 
 
-def traffic(demo: Demo, store: Store, services: Services, clock: Clock) -> Traffic:
-    return Traffic(store, services.workloads, demo.world, demo.engine.machines, demo.engine.speed, clock)
+def build_load_generator(demo: Demo, store: Store, services: ServiceContainer, clock: Clock) -> LoadGenerator:
+    return LoadGenerator(store, services.workloads, demo.tenants, demo.engine.fleet, demo.engine.speed, clock)
 
 
-def _actor(transaction: Transaction, person: Member) -> Actor:
+def _actor(transaction: Transaction, person: TenantUser) -> Actor:
     return Actor(
         user_id=person.id,
         name=person.name,
         kind=UserKind.PERSON,
         admin=False,
-        memberships=accounts.memberships(transaction, person.id),
+        memberships=users.memberships(transaction, person.id),
         credential="simulated",
     )

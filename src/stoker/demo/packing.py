@@ -1,90 +1,96 @@
-"""What is free on the nodes while the past is made: GPUs one by one, CPUs and memory in sum."""
+"""The free capacity of nodes during the simulation: single GPUs, and totals of CPUs and memory."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from stoker.domain.node import Node
-from stoker.domain.resources import MILLI, Resources
+from stoker.domain.cluster.node import Node
+from stoker.domain.cluster.resources import MILLI, Resources
 
-Seat = tuple[str, tuple[int, ...]]
-"""A node and the devices of it that one pod gets."""
+GpuSlot = tuple[str, tuple[int, ...]]
+"""A node, and the devices of it that one pod gets."""
 
 
-class Rooms:
-    """`spared` nodes are left alone, so that something large can always start there."""
+class NodePacker:
+    """`spared` nodes are not used, so that a large workload can always start there."""
 
     def __init__(self, nodes: Iterable[Node], spared: frozenset[str] = frozenset()) -> None:
-        self._free: dict[str, list[int]] = {}
-        self._left: dict[str, Resources] = {}
+        self._free_devices: dict[str, list[int]] = {}
+        self._free_resources: dict[str, Resources] = {}
         self._down: set[str] = set()
-        self._shelf: dict[int, dict[str, None]] = {}
+        self._buckets: dict[int, dict[str, None]] = {}
         self._model: dict[str, str] = {}
         for node in nodes:
             if node.name not in spared:
                 self._model[node.name] = node.devices[0].model if node.devices else ""
-                self._free[node.name] = [device.index for device in node.devices]
-                self._left[node.name] = node.capacity
-                self._shelf.setdefault(len(node.devices), {})[node.name] = None
-        self._most = max(self._shelf, default=0)
+                self._free_devices[node.name] = [device.index for device in node.devices]
+                self._free_resources[node.name] = node.capacity
+                self._buckets.setdefault(len(node.devices), {})[node.name] = None
+        self._max_gpus = max(self._buckets, default=0)
         self._models = dict.fromkeys(self._model.values())
 
-    def seats(self, each: Resources, replicas: int) -> list[Seat] | None:
-        """Room for all of them, on nodes that are as full as can be, with GPUs of one model where one has room for all;
-        None when they do not all fit."""
-        anywhere = self._seats(each, replicas, None)
+    def find_slots(self, each: Resources, replicas: int) -> list[GpuSlot] | None:
+        """Slots for all pods, on the fullest nodes that fit, with GPUs of one model if one model has capacity for all;
+        None if they do not all fit."""
+        anywhere = self._find_slots(each, replicas, None)
         if anywhere is None or len({self._model[name] for name, _ in anywhere}) == 1:
             return anywhere
-        alike = (self._seats(each, replicas, model) for model in self._models)
+        alike = (self._find_slots(each, replicas, model) for model in self._models)
         return next((found for found in alike if found is not None), anywhere)
 
-    def _seats(self, each: Resources, replicas: int, model: str | None) -> list[Seat] | None:
+    def _find_slots(self, each: Resources, replicas: int, model: str | None) -> list[GpuSlot] | None:
         gpus = each.gpu_milli // MILLI
-        found: list[Seat] = []
-        for level in self._levels(gpus, replicas):
-            for name in self._shelf.get(level, ()):
+        found: list[GpuSlot] = []
+        for level in self._bucket_order(gpus, replicas):
+            for name in self._buckets.get(level, ()):
                 if name in self._down or model not in (None, self._model[name]):
                     continue
-                count = min(self._slots(name, each), replicas - len(found))
-                free = self._free[name]
+                count = min(self._fit_count(name, each), replicas - len(found))
+                free = self._free_devices[name]
                 found += [(name, tuple(free[place * gpus : (place + 1) * gpus])) for place in range(count)]
                 if len(found) == replicas:
                     return found
         return None
 
-    def take(self, seats: Sequence[Seat], each: Resources) -> None:
-        for name, devices in seats:
-            self._change(name, [device for device in self._free.get(name, ()) if device not in devices], each * -1)
+    def allocate(self, slots: Sequence[GpuSlot], each: Resources) -> None:
+        for name, devices in slots:
+            self._update_node(
+                name, [device for device in self._free_devices.get(name, ()) if device not in devices], each * -1
+            )
 
-    def give(self, seat: Seat, each: Resources) -> None:
+    def release(self, seat: GpuSlot, each: Resources) -> None:
         name, devices = seat
-        self._change(name, sorted({*self._free.get(name, ()), *devices}), each)
+        self._update_node(name, sorted({*self._free_devices.get(name, ()), *devices}), each)
 
-    def break_down(self, name: str) -> None:
+    def mark_down(self, name: str) -> None:
         self._down.add(name)
 
-    def mend(self, name: str) -> None:
+    def mark_up(self, name: str) -> None:
         self._down.discard(name)
 
     def free_gpus(self) -> Mapping[str, int]:
-        return {name: len(free) for name, free in self._free.items()}
+        return {name: len(free) for name, free in self._free_devices.items()}
 
-    def _levels(self, gpus: int, replicas: int) -> Iterable[int]:
-        """The shelves in the order in which they are looked at: first where all fit on one node, most tightly."""
+    def _bucket_order(self, gpus: int, replicas: int) -> Iterable[int]:
+        """The buckets in search order: first those where all pods fit on one node, tightest first."""
         whole = gpus * replicas
-        if replicas > 1 and whole <= self._most and any(self._shelf.get(level) for level in range(whole, self._most)):
-            return [*range(whole, self._most + 1), *range(whole - 1, gpus - 1, -1)]
-        return range(gpus, self._most + 1)
+        if (
+            replicas > 1
+            and whole <= self._max_gpus
+            and any(self._buckets.get(level) for level in range(whole, self._max_gpus))
+        ):
+            return [*range(whole, self._max_gpus + 1), *range(whole - 1, gpus - 1, -1)]
+        return range(gpus, self._max_gpus + 1)
 
-    def _slots(self, name: str, each: Resources) -> int:
-        left = self._left[name]
+    def _fit_count(self, name: str, each: Resources) -> int:
+        left = self._free_resources[name]
         limits = [left.cpu_milli // each.cpu_milli, left.memory_bytes // each.memory_bytes]
         if each.gpu_milli:
-            limits.append(len(self._free[name]) * MILLI // each.gpu_milli)
+            limits.append(len(self._free_devices[name]) * MILLI // each.gpu_milli)
         return min(limits)
 
-    def _change(self, name: str, free: list[int], more: Resources) -> None:
-        if name not in self._free:
-            return  # a spared node, or one that is not here
-        del self._shelf[len(self._free[name])][name]
-        self._free[name] = free
-        self._left[name] += more
-        self._shelf.setdefault(len(free), {})[name] = None
+    def _update_node(self, name: str, free: list[int], more: Resources) -> None:
+        if name not in self._free_devices:
+            return  # a spared node, or an unknown one
+        del self._buckets[len(self._free_devices[name])][name]
+        self._free_devices[name] = free
+        self._free_resources[name] += more
+        self._buckets.setdefault(len(free), {})[name] = None

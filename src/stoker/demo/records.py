@@ -1,61 +1,64 @@
-"""A workload of the past: its changes and its pods while it is lived through, and the rows that are left of it."""
+"""A workload of the demo's history: its transitions and pods during the simulation, and the rows written at its end."""
 
 import random
 from collections.abc import Iterable, Sequence
 
-from stoker.controller.dispatch import allocations, pod_name
-from stoker.controller.effects import order
-from stoker.domain.events import Event
-from stoker.domain.lifecycle import Change, transition
-from stoker.domain.names import new_uuid
-from stoker.domain.resources import MILLI, Resources
-from stoker.domain.workload import Pod as PodRow
-from stoker.domain.workload import PodPhase, Workload
-from stoker.engines.base import Order, PodOrder
-from stoker.engines.simulated.machine import Machines
-from stoker.engines.simulated.pods import Pod
-from stoker.server.demo.rooms import Seat
-from stoker.store.past import Held, Life
+from stoker.controller.reconcile.launch import launch_spec_with_pods
+from stoker.controller.scheduling.dispatch import build_allocations, pod_name
+from stoker.demo.packing import GpuSlot
+from stoker.domain.cluster.node import DeviceRef
+from stoker.domain.cluster.resources import MILLI, Resources
+from stoker.domain.names import new_uuid4
+from stoker.domain.workload.events import LifecycleEvent
+from stoker.domain.workload.lifecycle import transition
+from stoker.domain.workload.model import Workload
+from stoker.domain.workload.phase import PodPhase
+from stoker.domain.workload.phase_change import Transition
+from stoker.domain.workload.pod import Pod as PodRow
+from stoker.engines.model import LaunchSpec, PodAssignment
+from stoker.engines.simulated.fleet.nodes import SimulatedFleet
+from stoker.engines.simulated.pods.pod import SimulatedPod
+from stoker.store.workloads.backfill import BackfilledAllocation, WorkloadHistory
 
 
-class Job:
-    """A workload of the past: all its changes, all its pods, and those of them that are alive."""
+class HistoricalWorkload:
+    """A workload of the history with all its transitions, all its pods, and those that are alive."""
 
-    def __init__(self, change: Change, workspace: str) -> None:
+    def __init__(self, change: Transition, workspace: str) -> None:
         self.workspace = workspace
-        self.changes = [change]
-        self.pods: list[Pod] = []
-        self.alive: list[Pod] = []
+        self.transitions = [change]
+        self.pods: list[SimulatedPod] = []
+        self.live_pods: list[SimulatedPod] = []
 
     @property
     def workload(self) -> Workload:
-        return self.changes[-1].workload
+        return self.transitions[-1].workload
 
     @property
     def gpus(self) -> int:
-        return self.workload.spec.total.gpu_milli // MILLI
+        return self.workload.spec.total_resources.gpu_milli // MILLI
 
-    def go_through(self, event: Event) -> bool:
+    def apply(self, event: LifecycleEvent) -> bool:
         change = transition(self.workload, event)
         if change is not None:
-            self.changes.append(change)
+            self.transitions.append(change)
         return change is not None
 
 
-def life_of(job: Job, machines: Machines, now: int) -> Life:
-    """A job as it is written down."""
-    rows = [row_of(pod, now) for pod in job.pods]
-    nodes = {row.node: machines.nodes[machines.place[row.node]] for row in rows}
+def to_workload_history(job: HistoricalWorkload, fleet: SimulatedFleet, now: int) -> WorkloadHistory:
+    """The workload as the store writes it."""
+    rows = [to_pod_row(pod, now) for pod in job.pods]
+    nodes = {row.node: fleet.nodes[fleet.node_index[row.node]] for row in rows}
     held = [
-        Held(allocation, row.ended_at)
+        BackfilledAllocation(allocation, row.ended_at)
         for row in rows
-        for allocation in allocations(row, nodes[row.node], row.created_at)
+        for allocation in build_allocations(row, nodes[row.node], row.created_at)
     ]
-    return Life(job.changes, rows, held)
+    return WorkloadHistory(job.transitions, rows, held)
 
 
-def row_of(pod: Pod, now: int) -> PodRow:
-    seen, place, attempt = pod.seen(now), pod.place, pod.attempt
+def to_pod_row(pod: SimulatedPod, now: int) -> PodRow:
+    seen, place, attempt = pod.observed(now), pod.plan, pod.attempt
     return PodRow(
         uid=place.uid,
         workload_uid=attempt.workload_uid,
@@ -78,11 +81,15 @@ def row_of(pod: Pod, now: int) -> PodRow:
     )
 
 
-def order_of(workload: Workload, ranks: Iterable[int], seats: Sequence[Seat], chance: random.Random) -> Order:
-    return order(
+def to_launch_spec(
+    workload: Workload, ranks: Iterable[int], slots: Sequence[GpuSlot], chance: random.Random
+) -> LaunchSpec:
+    return launch_spec_with_pods(
         workload,
         [
-            PodOrder(new_uuid(chance.randbytes), pod_name(workload, rank), rank, node, devices, {})
-            for rank, (node, devices) in zip(ranks, seats, strict=True)
+            PodAssignment(
+                new_uuid4(chance.randbytes), pod_name(workload, rank), rank, node, tuple(map(DeviceRef, devices)), {}
+            )
+            for rank, (node, devices) in zip(ranks, slots, strict=True)
         ],
     )

@@ -1,46 +1,54 @@
-"""Opens the demo: the simulated engine with its cluster, teams and past."""
+"""Opens the demo: the simulated engine with its cluster, tenants and history."""
 
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
+from stoker.concurrency.supervisor import LoopRegistry, Supervisor
+from stoker.demo.backfill.runner import Backfill
+from stoker.demo.tenants import DEMO_CLUSTER, DemoTenants, ensure_tenants
 from stoker.domain.clock import Clock
-from stoker.domain.names import Randomness
-from stoker.domain.settings import Settings
-from stoker.engines.simulated import SimulatedEngine, fleet_of
-from stoker.server.demo.fill import Fill
-from stoker.server.demo.people import DEMO, World, found_world
-from stoker.store import nodes
-from stoker.store.base import Store, Transaction
+from stoker.domain.cluster.quantity import humanize_count
+from stoker.domain.names import RandomBytes
+from stoker.domain.settings.schema import Settings
+from stoker.engines.registry import SimulatedConfig, open_simulated
+from stoker.engines.simulated import SimulatedEngine
+from stoker.store.cluster import nodes
+from stoker.store.db.base import Store, Transaction
 
 
 class Demo(Struct, frozen=True):
-    world: World
+    tenants: DemoTenants
     engine: SimulatedEngine
 
 
-async def open_demo(store: Store, settings: Settings, data_dir: Path, clock: Clock, randomness: Randomness) -> Demo:
-    """Returns once the past is there."""
-    engine = await SimulatedEngine.open(
-        data_dir / "simulated" / DEMO,
-        groups=fleet_of(settings.demo_gpus, settings.demo_nodes),
-        seed=settings.seed,
-        speed=settings.demo_speed,
-        clock=clock,
-    )
-    machines = engine.machines
-    description = f"Simulated: {machines.gpus} GPUs on {len(machines.nodes)} nodes, seed {settings.seed}."
+async def open_demo(
+    store: Store,
+    settings: Settings,
+    data_dir: Path,
+    clock: Clock,
+    randomness: RandomBytes,
+    loops: LoopRegistry | None = None,
+) -> Demo:
+    """Open the demo; returns when its history is written."""
+    config = SimulatedConfig(settings.demo_gpus, settings.demo_nodes, settings.seed, settings.demo_speed)
+    engine = await open_simulated(config, DEMO_CLUSTER, data_dir, clock, Supervisor(clock, loops, DEMO_CLUSTER))
+    fleet = engine.fleet
+    size = f"{humanize_count(fleet.gpu_count, 'GPU')} on {humanize_count(len(fleet.nodes), 'node')}"
+    description = f"Simulated: {size}, seed {settings.seed}."
 
-    def found(transaction: Transaction) -> World:
-        world = found_world(transaction, description, machines.gpus, clock, randomness)
-        nodes.put(transaction, world.cluster.id, machines.nodes, clock.now())
-        return world
+    def found(transaction: Transaction) -> DemoTenants:
+        text = msgspec.json.encode(config).decode()
+        tenants = ensure_tenants(transaction, description, fleet.gpu_count, clock, randomness, text)
+        nodes.upsert(transaction, tenants.cluster.id, fleet.nodes, clock.now())
+        return tenants
 
     try:
-        world = await store.write(found)
-        fill = Fill(store, engine, world, clock, settings.snapshot_seconds)
+        tenants = await store.write(found)
+        fill = Backfill(store, engine, tenants, clock, settings.snapshot_seconds)
         await fill.run(settings.demo_days / settings.demo_speed)
     except BaseException:
         await engine.close()
         raise
-    return Demo(world, engine)
+    return Demo(tenants, engine)

@@ -1,25 +1,25 @@
-"""What the people of the demo submit, and how long they keep what does not end by itself."""
+"""The workloads that the demo's tenants submit, and how long they keep those that do not end by themselves."""
 
 import random
 
 from msgspec import Struct
 
 from stoker.domain.clock import HOUR_MS
-from stoker.domain.resources import MILLI, Resources
-from stoker.domain.workload import Kind, Service, Spec
-from stoker.engines.simulated.devices import GIB
-from stoker.engines.simulated.dice import choice, dice
-from stoker.engines.simulated.story import Framework
-from stoker.services.submission import NewWorkload
+from stoker.domain.cluster.resources import MILLI, Resources
+from stoker.domain.workload.spec import Kind, Service, Spec
+from stoker.engines.simulated.fleet.gpu_models import GIB
+from stoker.engines.simulated.scenario import Framework
+from stoker.engines.simulated.seeded_random import seeded_rng, weighted_choice
+from stoker.services.workloads.validation import CreateWorkloadInput
 
-CORES = 16
-"""CPUs beside each GPU: few enough that GPUs run out first."""
-MEMORY = 160 * GIB
-NORMAL, HIGH = 80, 125
+CPUS_PER_GPU = 16
+"""CPUs per GPU, few enough that GPUs run out first."""
+MEMORY_PER_GPU = 160 * GIB
+NORMAL_PRIORITY, HIGH_PRIORITY = 80, 125
 
 
-class Work(Struct, frozen=True, kw_only=True):
-    """Something that people submit again and again. `gpus` is for each replica."""
+class WorkloadTemplate(Struct, frozen=True, kw_only=True):
+    """A workload that is submitted repeatedly; `gpus` is per replica."""
 
     name: str
     kind: Kind
@@ -29,11 +29,11 @@ class Work(Struct, frozen=True, kw_only=True):
     project: str
     image: str
     command: str
-    preemptible: float = 0.0
+    preemptible_probability: float = 0.0
     max_retry: int = 0
 
 
-PRETRAIN_7B = Work(
+PRETRAIN_7B = WorkloadTemplate(
     name="pretrain-7b",
     kind=Kind.PYTORCH_JOB,
     gpus=8,
@@ -44,7 +44,7 @@ PRETRAIN_7B = Work(
     command="torchrun pretrain_gpt.py --config configs/7b.yaml",
     max_retry=3,
 )
-PRETRAIN_70B = Work(
+PRETRAIN_70B = WorkloadTemplate(
     name="pretrain-70b",
     kind=Kind.PYTORCH_JOB,
     gpus=8,
@@ -55,7 +55,7 @@ PRETRAIN_70B = Work(
     command="torchrun pretrain_gpt.py --config configs/70b.yaml",
     max_retry=5,
 )
-TITAN_13B = Work(
+TITAN_13B = WorkloadTemplate(
     name="titan-13b",
     kind=Kind.PYTORCH_JOB,
     gpus=8,
@@ -64,9 +64,9 @@ TITAN_13B = Work(
     project="architecture-search",
     image="harbor.example.com/ai/torchtitan:0.2",
     command="torchrun -m torchtitan.train --job.config_file 13b.toml",
-    preemptible=0.3,
+    preemptible_probability=0.3,
 )
-FINETUNE = Work(
+FINETUNE = WorkloadTemplate(
     name="finetune-chat",
     kind=Kind.PYTORCH_JOB,
     gpus=8,
@@ -74,9 +74,9 @@ FINETUNE = Work(
     project="assistant",
     image="harbor.example.com/ai/pytorch:2.1",
     command="accelerate launch sft.py --dataset chat",
-    preemptible=0.2,
+    preemptible_probability=0.2,
 )
-LORA = Work(
+LORA = WorkloadTemplate(
     name="lora-adapter",
     kind=Kind.PYTORCH_JOB,
     gpus=4,
@@ -84,9 +84,9 @@ LORA = Work(
     project="assistant",
     image="harbor.example.com/ai/pytorch:2.1",
     command="python lora.py --rank 16",
-    preemptible=0.3,
+    preemptible_probability=0.3,
 )
-VISION = Work(
+VISION = WorkloadTemplate(
     name="detector-train",
     kind=Kind.PYTORCH_JOB,
     gpus=8,
@@ -97,7 +97,7 @@ VISION = Work(
     command="torchrun train_detector.py",
     max_retry=1,
 )
-SWEEP = Work(
+SWEEP = WorkloadTemplate(
     name="sweep",
     kind=Kind.JOB,
     gpus=1,
@@ -106,9 +106,9 @@ SWEEP = Work(
     project="perception",
     image="harbor.example.com/ai/pytorch:2.0",
     command="python sweep.py",
-    preemptible=0.5,
+    preemptible_probability=0.5,
 )
-SPEECH = Work(
+SPEECH = WorkloadTemplate(
     name="asr-train",
     kind=Kind.PYTORCH_JOB,
     gpus=8,
@@ -119,7 +119,7 @@ SPEECH = Work(
     command="torchrun train_asr.py",
     max_retry=1,
 )
-EVALUATION = Work(
+EVALUATION = WorkloadTemplate(
     name="evaluate",
     kind=Kind.JOB,
     gpus=2,
@@ -128,7 +128,7 @@ EVALUATION = Work(
     image="harbor.example.com/ai/eval:0.9",
     command="python -m lm_eval --tasks mmlu",
 )
-CHAT_SERVICE = Work(
+CHAT_SERVICE = WorkloadTemplate(
     name="chat-api",
     kind=Kind.DEPLOYMENT,
     gpus=4,
@@ -138,7 +138,7 @@ CHAT_SERVICE = Work(
     image="harbor.example.com/serving/vllm:0.6",
     command="vllm serve chat-70b --tensor-parallel-size 4",
 )
-EMBED_SERVICE = Work(
+EMBED_SERVICE = WorkloadTemplate(
     name="embeddings",
     kind=Kind.DEPLOYMENT,
     gpus=1,
@@ -148,7 +148,7 @@ EMBED_SERVICE = Work(
     image="harbor.example.com/serving/vllm:0.6",
     command="vllm serve embed-small",
 )
-CACHE_SERVICE = Work(
+CACHE_SERVICE = WorkloadTemplate(
     name="feature-store",
     kind=Kind.STATEFUL_SET,
     gpus=1,
@@ -158,7 +158,7 @@ CACHE_SERVICE = Work(
     image="harbor.example.com/serving/features:3.1",
     command="feature-server",
 )
-NOTEBOOK = Work(
+NOTEBOOK = WorkloadTemplate(
     name="notebook",
     kind=Kind.AUTHORING,
     gpus=1,
@@ -169,26 +169,28 @@ NOTEBOOK = Work(
 )
 
 
-def drawn(rolled: random.Random, work: Work, workspace: str, user: str, most_gpus: int) -> NewWorkload:
-    """One submission of this work, no larger than so many GPUs."""
+def draw_workload(
+    rolled: random.Random, work: WorkloadTemplate, workspace: str, user: str, most_gpus: int
+) -> CreateWorkloadInput:
+    """One submission of this template with at most this many GPUs."""
     fitting = [count for count in work.replicas if count * work.gpus <= most_gpus] or [1]
     replicas = rolled.choice(fitting)
     gpus = min(work.gpus, most_gpus)
-    service = Service(8000, 8000) if work.kind.rolls else None
-    return NewWorkload(
+    service = Service(8000, 8000) if work.kind.uses_rolling_update else None
+    return CreateWorkloadInput(
         name=f"{work.name}-{rolled.choice('abcdefghkmnprstuvw')}{rolled.randrange(100):02d}",
         kind=work.kind,
         workspace=workspace,
         description=f"Simulated {work.project} work",
-        priority=HIGH if rolled.random() < 0.12 else NORMAL,
-        preemptible=rolled.random() < work.preemptible,
+        priority=HIGH_PRIORITY if rolled.random() < 0.12 else NORMAL_PRIORITY,
+        preemptible=rolled.random() < work.preemptible_probability,
         max_retry=work.max_retry,
         spec=Spec(
             image=work.image,
             entry_point=work.command,
-            resources=Resources(gpus * MILLI, gpus * CORES * MILLI, gpus * MEMORY),
+            resources=Resources(gpus * MILLI, gpus * CPUS_PER_GPU * MILLI, gpus * MEMORY_PER_GPU),
             replicas=replicas,
-            env={"NCCL_DEBUG": "WARN"} if work.framework.trains else {},
+            env={"NCCL_DEBUG": "WARN"} if work.framework.is_training else {},
             labels={
                 "team": workspace,
                 "project": work.project,
@@ -197,18 +199,18 @@ def drawn(rolled: random.Random, work: Work, workspace: str, user: str, most_gpu
             annotations={
                 "owner": user,
                 "cost-center": f"cc-{1000 + sum(map(ord, workspace)) % 9000}",
-                "stage": choice(rolled, (("dev", 0.5), ("test", 0.2), ("prod", 0.3))),
+                "stage": weighted_choice(rolled, (("dev", 0.5), ("test", 0.2), ("prod", 0.3))),
             },
             service=service,
-            shown_cpu=str(gpus * CORES),
+            shown_cpu=str(gpus * CPUS_PER_GPU),
             shown_gpu=str(gpus),
-            shown_memory=f"{gpus * MEMORY // GIB}Gi",
+            shown_memory=f"{gpus * MEMORY_PER_GPU // GIB}Gi",
         ),
     )
 
 
-def kept_ms(uid: str, kind: Kind) -> int:
-    """How long people keep a workload that runs until somebody stops it."""
-    rolled = dice("kept", uid)
+def lifetime_ms(uid: str, kind: Kind) -> int:
+    """How long a workload that does not end by itself is kept."""
+    rolled = seeded_rng("kept", uid)
     hours = rolled.uniform(1.0, 9.0) if kind is Kind.AUTHORING else rolled.uniform(16.0, 120.0)
     return round(hours * HOUR_MS)

@@ -1,29 +1,29 @@
-"""What the pods of the last day had printed: the end of each log, as it would have been kept. Of those that still run
-the rest is read from the engine, from there on."""
+"""The last log lines of the pods that ran in the last day. The rest of the log of a running pod is read from the
+engine."""
 
-from stoker.engines.simulated.devices import A100, BY_NAME, GpuModel
-from stoker.engines.simulated.logs import PodLog
-from stoker.engines.simulated.machine import Machines
-from stoker.engines.simulated.pods import Pod
-from stoker.server.demo.lives import Job
-from stoker.store.log_chunks import Chunk
+from stoker.demo.records import HistoricalWorkload
+from stoker.engines.simulated.fleet.gpu_models import A100, MODELS_BY_NAME, GpuModel
+from stoker.engines.simulated.fleet.nodes import SimulatedFleet
+from stoker.engines.simulated.output.pod_log import SimulatedPodLog
+from stoker.engines.simulated.pods.pod import SimulatedPod
+from stoker.store.telemetry.log_chunks import LogChunk
 
-KEPT_MS = 24 * 3_600_000
-LINES = 100
-
-
-def chunks(job: Job, machines: Machines, now: int) -> list[Chunk]:
-    """One for each pod that ran in the last day."""
-    late = [pod for pod in job.pods if (end := pod.end()) is None or end.at > now - KEPT_MS]
-    return [chunk for pod in late if (chunk := _chunk(pod, model_of(pod, machines), now)).lines]
+LOG_RETENTION_MS = 24 * 3_600_000
+MAX_LINES = 100
 
 
-def model_of(pod: Pod, machines: Machines) -> GpuModel:
-    return BY_NAME.get(machines.nodes[machines.place[pod.place.node]].devices[0].model, A100)
+def build_log_chunks(job: HistoricalWorkload, fleet: SimulatedFleet, now: int) -> list[LogChunk]:
+    """One chunk for each pod that ran in the last day."""
+    late = [pod for pod in job.pods if (end := pod.termination()) is None or end.at > now - LOG_RETENTION_MS]
+    return [chunk for pod in late if (chunk := _build_chunk(pod, gpu_model_of(pod, fleet), now)).lines]
 
 
-def _chunk(pod: Pod, model: GpuModel, now: int) -> Chunk:
-    log = PodLog(pod, model)
-    length = log.length(now)
-    lines = [(line.at, line.text) for line in log.read(max(0, length - LINES), LINES, now)]
-    return Chunk(pod.uid, pod.attempt.workload_uid, pod.attempt.attempt, lines, length)
+def gpu_model_of(pod: SimulatedPod, fleet: SimulatedFleet) -> GpuModel:
+    return MODELS_BY_NAME.get(fleet.nodes[fleet.node_index[pod.plan.node]].devices[0].model, A100)
+
+
+def _build_chunk(pod: SimulatedPod, model: GpuModel, now: int) -> LogChunk:
+    log = SimulatedPodLog(pod, model)
+    length = log.line_count(now)
+    lines = [(line.at, line.text) for line in log.read(max(0, length - MAX_LINES), MAX_LINES, now)]
+    return LogChunk(pod.uid, pod.attempt.workload_uid, pod.attempt.attempt, lines, length)

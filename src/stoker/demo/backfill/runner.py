@@ -1,7 +1,7 @@
-"""Fills the store with the past of the demo: all of it at the first start, later only what was missed.
+"""Fills the store with the history of the demo: all of it at the first start, later the time since the last one.
 
-The past is made in stretches. How far a stretch has come is written together with its rows, and making it again gives
-the same rows, so a fill that was cut short is taken up where it was.
+The history is generated in segments. The progress of a segment is written together with its rows, and generating it
+again gives the same rows, so an interrupted backfill continues where it stopped.
 """
 
 import asyncio
@@ -13,201 +13,224 @@ from itertools import islice
 
 from msgspec import Struct, structs
 
-from stoker.controller.behind import Behind
+from stoker.concurrency.pipelined_writer import PipelinedWriter
+from stoker.demo.backfill import logs, samples, snapshots, training
+from stoker.demo.backfill.samples import SampledHour
+from stoker.demo.history import ExternalAllocation, HistorySimulation
+from stoker.demo.records import HistoricalWorkload, to_workload_history
+from stoker.demo.tenants import DemoTenants
 from stoker.domain.clock import DAY_MS, HOUR_MS, Clock
 from stoker.engines.simulated import SimulatedEngine
-from stoker.engines.simulated.readings import Held
-from stoker.engines.simulated.roster import held_by
-from stoker.server.demo import printed, readings, snapshots, training
-from stoker.server.demo.lives import Job, life_of
-from stoker.server.demo.past import Occupied, Past
-from stoker.server.demo.people import World
-from stoker.server.demo.readings import Hour
-from stoker.store import counters, gpu_spans, log_chunks, past, pods, samples, workloads
-from stoker.store import training as training_store
-from stoker.store.base import Store, Transaction
-from stoker.store.log_chunks import Chunk
-from stoker.store.past import Life
-from stoker.store.training import Batch
-from stoker.telemetry import roster as rosters
+from stoker.engines.simulated.pods.registry import allocation_of
+from stoker.engines.simulated.signals.sensors import SimulatedAllocation
+from stoker.store.cluster import gpu_availability
+from stoker.store.db.base import Store, Transaction
+from stoker.store.sql import sequences
+from stoker.store.telemetry import gpu_samples, log_chunks
+from stoker.store.telemetry import training as training_store
+from stoker.store.telemetry.log_chunks import LogChunk
+from stoker.store.telemetry.training import TrainingBatch
+from stoker.store.workloads import backfill, pods
+from stoker.store.workloads import rows as workload_rows
+from stoker.store.workloads.backfill import WorkloadHistory
+from stoker.telemetry.tsdb import device_index
 
-WARM_MS = 12 * HOUR_MS
-"""How long before the first reading the first workloads were submitted: nobody begins with an empty cluster."""
-TOLD_MS = 7 * DAY_MS
+WARM_UP_MS = 12 * HOUR_MS
+"""How long before the first sample the first workloads are submitted, so that the cluster is not empty at the first
+sample."""
+EVENT_HISTORY_MS = 7 * DAY_MS
 """How far back the event stream goes."""
-MOST_STRETCHES = 4
-LOG_BYTES = 2**20
-LIVES_AT_ONCE = 400
-HOURS_AT_ONCE = 48
-MARK = "demo "
-"""How the counters begin that hold a stretch."""
+MAX_SEGMENTS = 4
+MAX_LOG_BYTES = 2**20
+WORKLOAD_BATCH_SIZE = 400
+HOUR_BATCH_SIZE = 48
+COUNTER_PREFIX = "demo "
+"""The prefix of the sequences that store the progress of a segment."""
 
 log = logging.getLogger("stoker.demo")
 
 
-class Stretch(Struct, frozen=True):
-    """From when to when, and what of it is written: so many lives, and the readings up to a moment."""
+class BackfillSegment(Struct, frozen=True):
+    """A period of history and its progress: `lives` workloads are written, and samples up to `read_until`."""
 
     number: int
     start: int
     end: int
     begins: int
-    """After this its first workload may be submitted."""
+    """Its first workload is submitted after this time."""
     lives: int
     read_until: int
     done: int = 0
 
 
-class Fill:
+class Backfill:
     def __init__(
-        self, store: Store, engine: SimulatedEngine, world: World, clock: Clock, snapshot_seconds: int
+        self, store: Store, engine: SimulatedEngine, tenants: DemoTenants, clock: Clock, snapshot_seconds: int
     ) -> None:
         self._store = store
         self._engine = engine
-        self._world = world
+        self._tenants = tenants
         self._clock = clock
         self._slot_ms = snapshot_seconds * 1000
-        self._cluster_id = world.cluster.id
+        self._cluster_id = tenants.cluster.id
 
     async def run(self, days: float) -> None:
-        """Finish what was begun, and then everything up to now; and again what passed while that took long."""
-        stretch = await self._store.read(_read)
-        if stretch.number and not stretch.done:
-            await self._live(stretch)
-        for _ in range(MOST_STRETCHES):
-            fresh = await self._missed(days)
+        """Finish an interrupted segment, then generate all time up to now; repeated while generating takes long."""
+        segment = await self._store.read(_read_segment)
+        if segment.number and not segment.done:
+            await self._run_segment(segment)
+        for _ in range(MAX_SEGMENTS):
+            fresh = await self._next_segment(days)
             if fresh is None:
                 return
-            await self._store.write(lambda tx, s=fresh: self._begin(tx, s))
-            await self._live(fresh)
+            await self._store.write(lambda tx, s=fresh: self._begin_segment(tx, s))
+            await self._run_segment(fresh)
 
-    async def _missed(self, days: float) -> Stretch | None:
-        """The time of which nothing is written, if something would have been read in it."""
-        stretch, now = await self._store.read(_read), self._clock.now()
+    async def _next_segment(self, days: float) -> BackfillSegment | None:
+        """The time without history, if samples would have been taken in it."""
+        segment, now = await self._store.read(_read_segment), self._clock.now()
         start = now - round(days * DAY_MS)
-        if stretch.number:
-            kept = await self._store.read(lambda tx: samples.newest(tx, self._cluster_id))
-            start = min(now, max(stretch.end, kept, start))
-            if not len(readings.ticks(start, now)):
+        if segment.number:
+            last_sample_at = await self._store.read(lambda tx: gpu_samples.latest_sample_at(tx, self._cluster_id))
+            start = min(now, max(segment.end, last_sample_at, start))
+            if not len(samples.sample_times(start, now)):
                 return None
-        begins = await self._store.read(lambda tx: pods.newest(tx, self._cluster_id))
-        warm = 0 if stretch.number else min(round(WARM_MS / self._engine.speed), now - start)
-        return Stretch(stretch.number + 1, start, now, max(begins, start - warm), 0, start)
+        begins = await self._store.read(lambda tx: pods.newest_created_at(tx, self._cluster_id))
+        warm = 0 if segment.number else min(round(WARM_UP_MS / self._engine.speed), now - start)
+        return BackfillSegment(segment.number + 1, start, now, max(begins, start - warm), 0, start)
 
-    def _begin(self, transaction: Transaction, stretch: Stretch) -> None:
-        """Write what the hardware looked like since there are readings of it, and that the stretch is begun."""
-        faults, machines = self._engine.faults, self._engine.machines
-        since = stretch.begins if stretch.number > 1 else stretch.start
-        if stretch.number == 1:
-            there = [faults.node(place, since) for place in range(len(machines.nodes))]
-            gpu_spans.observe(transaction, self._cluster_id, there, since)
-        broken = [(each.from_at, each.place) for each in faults.between(since, stretch.end)]
-        mended = [(each.to_at, each.place) for each in faults.ended(since, stretch.end)]
-        for at, place in sorted(broken + mended):
-            gpu_spans.observe(transaction, self._cluster_id, [faults.node(place, at)], at)
-        _write(transaction, stretch)
+    def _begin_segment(self, transaction: Transaction, segment: BackfillSegment) -> None:
+        """Write the GPU availability since the first sample, and the beginning of the segment."""
+        faults, fleet = self._engine.faults, self._engine.fleet
+        since = segment.begins if segment.number > 1 else segment.start
+        if segment.number == 1:
+            there = [faults.node_at(place, since) for place in range(len(fleet.nodes))]
+            gpu_availability.sync_intervals(transaction, self._cluster_id, there, since)
+        failed = [(each.from_at, each.node_index) for each in faults.starting_between(since, segment.end)]
+        recovered = [(each.to_at, each.node_index) for each in faults.ending_between(since, segment.end)]
+        for at, place in sorted(failed + recovered):
+            gpu_availability.sync_intervals(transaction, self._cluster_id, [faults.node_at(place, at)], at)
+        _store_segment(transaction, segment)
 
-    async def _live(self, stretch: Stretch) -> None:
+    async def _run_segment(self, segment: BackfillSegment) -> None:
         began = time.monotonic()
-        hours = (stretch.end - stretch.start) / HOUR_MS
-        log.info("demo: living through %.1f hours of the simulated past", hours)
+        hours = (segment.end - segment.start) / HOUR_MS
+        log.info("demo: simulating %.1f hours of history", hours)
         engine = self._engine
-        there = await self._store.read(lambda tx: self._occupied(tx, stretch.begins))
-        before = [held_by(pod) for pod in engine.pods() if pod.place.created_at <= stretch.begins]
-        made = Past(self._world, engine.machines, engine.faults, there, engine.speed)
-        jobs = await asyncio.to_thread(made.live, stretch.begins, stretch.end)
-        engine.adopt(pod for job in jobs for pod in job.alive)
-        held = before + [held_by(pod) for job in jobs for pod in job.pods]
-        both = self._write_lives(jobs, stretch), self._write_readings(held, stretch)
+        there = await self._store.read(lambda tx: self._occupied_slots(tx, segment.begins))
+        before = [allocation_of(pod) for pod in engine.list_pods() if pod.plan.created_at <= segment.begins]
+        made = HistorySimulation(self._tenants, engine.fleet, engine.faults, there, engine.speed)
+        jobs = await asyncio.to_thread(made.run, segment.begins, segment.end)
+        engine.adopt_pods(pod for job in jobs for pod in job.live_pods)
+        held = before + [allocation_of(pod) for job in jobs for pod in job.pods]
+        both = self._write_workloads(jobs, segment), self._write_samples(held, segment)
         for failed in await asyncio.gather(*both, return_exceptions=True):
             if failed is not None:
                 raise failed
-        await self._write_snapshots(stretch)
-        await self._store.write(lambda tx: counters.put(tx, MARK + "done", 1))
-        log.info("demo: %d workloads, %.1f hours of readings in %.1f s", len(jobs), hours, time.monotonic() - began)
+        await self._write_snapshots(segment)
+        await self._store.write(lambda tx: sequences.set_mark(tx, COUNTER_PREFIX + "done", 1))
+        log.info(
+            "demo: wrote %d workloads and %.1f hours of samples in %.1f s", len(jobs), hours, time.monotonic() - began
+        )
 
-    async def _write_lives(self, jobs: Sequence[Job], stretch: Stretch) -> None:
-        machines, end = self._engine.machines, stretch.end
-        todo = iter(jobs[stretch.lives :])
-        written = stretch.lives
-        async with Behind() as behind:
-            while some := list(islice(todo, LIVES_AT_ONCE)):
+    async def _write_workloads(self, jobs: Sequence[HistoricalWorkload], segment: BackfillSegment) -> None:
+        fleet, end = self._engine.fleet, segment.end
+        todo = iter(jobs[segment.lives :])
+        written = segment.lives
+        async with PipelinedWriter() as writer:
+            while some := list(islice(todo, WORKLOAD_BATCH_SIZE)):
                 written += len(some)
-                lives = [life_of(job, machines, end) for job in some]
-                said = [batch for job in some for batch in training.batches(job, machines, end)]
-                kept = [chunk for job in some for chunk in printed.chunks(job, machines, end)]
-                made = partial(_write_lives, lives=lives, said=said, kept=kept, written=written)
-                await behind.give(self._store.write(partial(made, told_since=end - TOLD_MS)))
+                histories = [to_workload_history(job, fleet, end) for job in some]
+                training_batches = [batch for job in some for batch in training.build_batches(job, fleet, end)]
+                log_batch = [chunk for job in some for chunk in logs.build_log_chunks(job, fleet, end)]
+                made = partial(
+                    _insert_workloads,
+                    histories=histories,
+                    training_batches=training_batches,
+                    log_batch=log_batch,
+                    written=written,
+                )
+                await writer.submit(self._store.write(partial(made, events_since=end - EVENT_HISTORY_MS)))
                 await asyncio.sleep(0)
-        log.info("demo: %d workloads are written", written)
+        log.info("demo: wrote %d workloads", written)
 
-    async def _write_readings(self, held: Sequence[Held], stretch: Stretch) -> None:
+    async def _write_samples(self, held: Sequence[SimulatedAllocation], segment: BackfillSegment) -> None:
         engine, now = self._engine, self._clock.now()
-        roster = rosters.roster_of(engine.machines.nodes)
-        body = rosters.encode(roster)
+        gpu_index = device_index.build_device_index(engine.fleet.nodes)
+        body = device_index.encode(gpu_index)
         number = await self._store.write(
-            lambda tx: samples.roster_for(tx, self._cluster_id, body, roster.gpus, stretch.start)
+            lambda tx: gpu_samples.get_or_add_device_index(
+                tx, self._cluster_id, body, gpu_index.gpu_count, segment.start
+            )
         )
         open_hour = now // HOUR_MS * HOUR_MS
-        made = readings.hours(engine.sensors, engine.machines, roster, held, stretch.read_until, stretch.end, open_hour)
-        async with Behind() as behind:
-            while some := await asyncio.to_thread(lambda: list(islice(made, HOURS_AT_ONCE))):
-                change = partial(_write_hours, cluster_id=self._cluster_id, roster_id=number, hours=some, now=now)
-                await behind.give(self._store.write(change))
-                part = (some[-1].until - stretch.start) / max(1, stretch.end - stretch.start)
-                log.info("demo: %.0f %% of the readings", 100 * part)
+        made = samples.sample_hours(
+            engine.sensors, engine.fleet, gpu_index, held, segment.read_until, segment.end, open_hour
+        )
+        async with PipelinedWriter() as writer:
+            while some := await asyncio.to_thread(lambda: list(islice(made, HOUR_BATCH_SIZE))):
+                change = partial(_insert_hours, cluster_id=self._cluster_id, index_id=number, hours=some, now=now)
+                await writer.submit(self._store.write(change))
+                part = (some[-1].until - segment.start) / max(1, segment.end - segment.start)
+                log.info("demo: wrote %.0f %% of the samples", 100 * part)
 
-    async def _write_snapshots(self, stretch: Stretch) -> None:
-        """Of the last day, as far back as people ask when they say nothing else."""
-        since, step = max(stretch.start, stretch.end - DAY_MS), self._slot_ms
-        for hour_at in range(since // HOUR_MS * HOUR_MS, stretch.end + 1, HOUR_MS):
-            first, last = max(since + 1, hour_at), min(stretch.end, hour_at + HOUR_MS - 1)
+    async def _write_snapshots(self, segment: BackfillSegment) -> None:
+        """Write the snapshots of the last day, which is the default range of readers."""
+        since, step = max(segment.start, segment.end - DAY_MS), self._slot_ms
+        for hour_at in range(since // HOUR_MS * HOUR_MS, segment.end + 1, HOUR_MS):
+            first, last = max(since + 1, hour_at), min(segment.end, hour_at + HOUR_MS - 1)
             slots = range(-(-first // step) * step, last + 1, step)
-            take = partial(snapshots.take, cluster_id=self._cluster_id, hour_at=hour_at, slots=slots)
-            await self._store.write(partial(take, gpus=self._engine.machines.gpus))
+            take = partial(snapshots.backfill_snapshots, cluster_id=self._cluster_id, hour_at=hour_at, slots=slots)
+            await self._store.write(partial(take, gpus=self._engine.fleet.gpu_count))
 
-    def _occupied(self, transaction: Transaction, begins: int) -> list[Occupied]:
-        """Who held room when the stretch began; the engine knows until when."""
-        ends = {pod.uid: pod.end() for pod in self._engine.pods()}
-        home = {each.uid: each.namespace for each in workloads.active(transaction, self._cluster_id)}
+    def _occupied_slots(self, transaction: Transaction, begins: int) -> list[ExternalAllocation]:
+        """The allocations at the beginning of the segment, with their ends as the engine computes them."""
+        ends = {pod.uid: pod.termination() for pod in self._engine.list_pods()}
+        home = {each.uid: each.namespace for each in workload_rows.unfinished_of_cluster(transaction, self._cluster_id)}
         found = []
-        for pod in pods.held(transaction, self._cluster_id):
+        for pod in pods.unreleased(transaction, self._cluster_id):
             end = ends.get(pod.uid)
             if pod.created_at <= begins and (end is None or end.at > begins):
                 until = end.at if end is not None else None
-                room = Occupied((pod.node, pod.devices), pod.resources, home.get(pod.workload_uid, ""), until)
-                found.append(room)
+                allocation = ExternalAllocation(
+                    (pod.node, pod.devices), pod.resources, home.get(pod.workload_uid, ""), until
+                )
+                found.append(allocation)
         return found
 
 
-def _read(transaction: Transaction) -> Stretch:
-    return Stretch(*(counters.value(transaction, MARK + name) for name in Stretch.__struct_fields__))
+def _read_segment(transaction: Transaction) -> BackfillSegment:
+    return BackfillSegment(
+        *(sequences.current_value(transaction, COUNTER_PREFIX + name) for name in BackfillSegment.__struct_fields__)
+    )
 
 
-def _write(transaction: Transaction, stretch: Stretch) -> None:
-    for name, value in structs.asdict(stretch).items():
-        counters.put(transaction, MARK + name, value)
+def _store_segment(transaction: Transaction, segment: BackfillSegment) -> None:
+    for name, value in structs.asdict(segment).items():
+        sequences.set_mark(transaction, COUNTER_PREFIX + name, value)
 
 
-def _write_lives(
+def _insert_workloads(
     transaction: Transaction,
-    lives: Sequence[Life],
-    said: Sequence[Batch],
-    kept: Sequence[Chunk],
+    histories: Sequence[WorkloadHistory],
+    training_batches: Sequence[TrainingBatch],
+    log_batch: Sequence[LogChunk],
     written: int,
-    told_since: int,
+    events_since: int,
 ) -> None:
-    past.add(transaction, lives, told_since)
-    training_store.add(transaction, said)
-    for chunk in kept:
-        log_chunks.add(transaction, chunk, LOG_BYTES)
-    counters.put(transaction, MARK + "lives", written)
+    backfill.add_histories(transaction, histories, events_since)
+    training_store.add_batches(transaction, training_batches)
+    for chunk in log_batch:
+        log_chunks.add_chunk(transaction, chunk, MAX_LOG_BYTES)
+    sequences.set_mark(transaction, COUNTER_PREFIX + "lives", written)
 
 
-def _write_hours(transaction: Transaction, cluster_id: str, roster_id: int, hours: Sequence[Hour], now: int) -> None:
+def _insert_hours(
+    transaction: Transaction, cluster_id: str, index_id: int, hours: Sequence[SampledHour], now: int
+) -> None:
     for hour in hours:
         if hour.packed is not None:
-            samples.add_chunks(transaction, cluster_id, hour.hour_at, roster_id, hour.packed, now)
+            gpu_samples.add_block(transaction, cluster_id, hour.hour_at, index_id, hour.packed, now)
         for at, stripes in hour.ticks:
-            samples.add_tick(transaction, cluster_id, at, roster_id, stripes)
-    counters.put(transaction, MARK + "read_until", hours[-1].until)
+            gpu_samples.add_tick(transaction, cluster_id, at, index_id, stripes)
+    sequences.set_mark(transaction, COUNTER_PREFIX + "read_until", hours[-1].until)
