@@ -1,4 +1,5 @@
-"""What code inside a job uses. It needs nothing but Python itself, and never disturbs the code that calls it."""
+"""The library for code that runs inside a job. It uses the standard library only and never raises into the calling
+code."""
 
 from stoker.job.report import report
 

@@ -1,7 +1,8 @@
-"""`stoker.report(step, loss=...)`: tells Stoker how training goes.
+"""`stoker.report(step, loss=...)`: reports training metrics to Stoker.
 
-A call puts its values in a queue and returns. A thread sends what has gathered, again if the server is away, and a last
-time at the end. Nothing that goes wrong here reaches the caller: it is a warning, once.
+A call adds its values to a queue and returns. A thread sends the queue, retries while the server is unreachable, and
+sends a last time at exit. A rejected batch is split, so that only invalid reports are dropped. No failure reaches the
+caller: each kind is warned about once.
 """
 
 import atexit
@@ -13,46 +14,47 @@ import threading
 import time
 from collections import deque
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
-GATHER_SECONDS = 0.5
-MOST_SENT = 1000
-MOST_HELD = 20_000
-"""Reports that wait while the server is away; of more, the oldest are dropped."""
-MOST_METRICS = 64
-SEND_SECONDS = 5.0
-END_SECONDS = 6.0
-AGAIN_AT_END_SECONDS = 0.2
-LONGEST_PAUSE_SECONDS = 30.0
+BATCH_INTERVAL_SECONDS = 0.5
+SEND_BATCH_SIZE = 1000
+MAX_QUEUED_REPORTS = 20_000
+"""Reports queued while the server is unreachable; the oldest are dropped beyond this."""
+MAX_METRICS_PER_REPORT = 64
+REQUEST_TIMEOUT_SECONDS = 5.0
+SHUTDOWN_TIMEOUT_SECONDS = 6.0
+SHUTDOWN_RETRY_SECONDS = 0.2
+MAX_BACKOFF_SECONDS = 30.0
 BAD_REQUEST = 400
-GIVEN_UP = frozenset({BAD_REQUEST, 401, 403, 404, 409, 413, 422})
+TOO_LARGE = 413
+PERMANENT_FAILURE_STATUSES = frozenset({BAD_REQUEST, 401, 403, 404, 409, TOO_LARGE, 422})
 
-Held = tuple[int | None, int, dict[str, float]]
+QueuedReport = tuple[int | None, int, dict[str, float]]
 """Step, epoch milliseconds, metrics."""
 
 log = logging.getLogger("stoker.report")
 
 
 def report(step: int | None = None, **metrics: Any) -> None:
-    """Report metrics of a step: numbers, or anything that `float` takes. What is not finite is left out."""
+    """Report metrics of a step: numbers, or anything that `float` accepts. Values that are not finite are left out."""
     try:
-        _reporter().add(step, metrics)
-    except Exception as error:  # whatever it is, training goes on
-        _warn_once(f"training metrics are not reported: {error}")
+        _get_reporter().add(step, metrics)
+    except Exception as error:  # whatever the error, training continues
+        _warn_once("unreported", f"training metrics are not reported: {error}")
 
 
 class Reporter:
-    """Belongs to one process: after a fork the child begins anew."""
+    """The reporter of one process; after a fork the child starts a new one."""
 
     def __init__(self, url: str, token: str) -> None:
-        self.process = os.getpid()
+        self.pid = os.getpid()
         self._url = url
         self._token = token
         rank = os.environ.get("RANK", "")
         self._rank = {"rank": int(rank)} if rank.isdecimal() else {}
-        self._held: deque[Held] = deque(maxlen=MOST_HELD)
-        self._news = threading.Event()
-        self._ending = threading.Event()
+        self._queue: deque[QueuedReport] = deque(maxlen=MAX_QUEUED_REPORTS)
+        self._has_reports = threading.Event()
+        self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="stoker-report", daemon=True)
         self._thread.start()
         atexit.register(self.close)
@@ -63,87 +65,115 @@ class Reporter:
             number = float(value)
             if math.isfinite(number):
                 values[name] = number
-        if len(values) > MOST_METRICS:
-            raise ValueError(f"a report holds {len(values)} metrics; {MOST_METRICS} are allowed")
+        if len(values) > MAX_METRICS_PER_REPORT:
+            raise ValueError(f"a report holds {len(values)} metrics; {MAX_METRICS_PER_REPORT} are allowed")
         if values:
-            self._held.append((None if step is None else int(step), time.time_ns() // 1_000_000, values))
-            if not self._news.is_set():
-                self._news.set()
+            self._queue.append((None if step is None else int(step), time.time_ns() // 1_000_000, values))
+            if not self._has_reports.is_set():
+                self._has_reports.set()
 
     def close(self) -> None:
-        """Send what is left, for a few seconds at most."""
-        if self.process == os.getpid():
-            self._ending.set()
-            self._news.set()
-            self._thread.join(END_SECONDS)
+        """Send the remaining reports, for a few seconds at most."""
+        if self.pid == os.getpid():
+            self._closing.set()
+            self._has_reports.set()
+            self._thread.join(SHUTDOWN_TIMEOUT_SECONDS)
 
     def _run(self) -> None:
-        pause = GATHER_SECONDS
-        while not self._ending.is_set() or self._held:
-            self._news.wait()
-            self._ending.wait(pause)
-            if not self._ending.is_set():
-                self._news.clear()
-            sent = [self._held.popleft() for _ in range(min(MOST_SENT, len(self._held)))]
-            if not sent or self._send(sent):
-                pause = GATHER_SECONDS
-                if self._held:
-                    self._news.set()
+        pause = BATCH_INTERVAL_SECONDS
+        while not self._closing.is_set() or self._queue:
+            self._has_reports.wait()
+            self._closing.wait(pause)
+            if not self._closing.is_set():
+                self._has_reports.clear()
+            sent = [self._queue.popleft() for _ in range(min(SEND_BATCH_SIZE, len(self._queue)))]
+            left = self._send_batch(sent)
+            if not left:
+                pause = BATCH_INTERVAL_SECONDS
+                if self._queue:
+                    self._has_reports.set()
                 continue
-            room = MOST_HELD - len(self._held)
-            self._held.extendleft(reversed(sent[len(sent) - min(room, len(sent)) :]))
-            self._news.set()
-            pause = min(LONGEST_PAUSE_SECONDS, pause * 2)
-            if self._ending.is_set():
-                time.sleep(AGAIN_AT_END_SECONDS)  # until the process, which waits a little, has ended
+            room = MAX_QUEUED_REPORTS - len(self._queue)
+            self._queue.extendleft(reversed(left[len(left) - min(room, len(left)) :]))
+            self._has_reports.set()
+            pause = min(MAX_BACKOFF_SECONDS, pause * 2)
+            if self._closing.is_set():
+                time.sleep(SHUTDOWN_RETRY_SECONDS)  # until the process exits, which waits for a short time
 
-    def _send(self, held: list[Held]) -> bool:
-        """Whether these are done with: taken, or refused for good."""
+    def _send_batch(self, held: list[QueuedReport]) -> list[QueuedReport]:
+        """Send reports; returns those that have to be sent again. Accepted reports are never among them."""
+        if not held:
+            return []
+        refusal = self._post(held)
+        if refusal is None:
+            return []
+        if refusal.is_splittable and len(held) > 1:
+            middle = len(held) // 2
+            left = self._send_batch(held[:middle])
+            return left + held[middle:] if left else self._send_batch(held[middle:])
+        if not refusal.is_permanent:
+            _warn_once("away", f"training metrics cannot be sent now: {refusal.message}")
+            return held
+        which = f"{len(held)} reports" if len(held) > 1 else f"the report of step {held[0][0]}"
+        _warn_once("refused", f"training metrics are lost: the server refused {which}: {refusal.message}")
+        return []
+
+    def _post(self, held: list[QueuedReport]) -> "_SendFailure | None":
+        """Send one request; returns None if it was accepted."""
         from urllib.error import HTTPError
         from urllib.request import ProxyHandler, Request, build_opener
 
-        reports = [{"step": step, "at": _rfc3339(at), "metrics": values, **self._rank} for step, at, values in held]
+        reports = [
+            {"step": step, "at": _format_rfc3339(at), "metrics": values, **self._rank} for step, at, values in held
+        ]
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
-        request = Request(self._url, json.dumps(reports).encode(), headers)  # noqa: S310 - the address Stoker gave
+        request = Request(self._url, json.dumps(reports).encode(), headers)  # noqa: S310 - the address that Stoker set
         try:
-            with build_opener(ProxyHandler({})).open(request, timeout=SEND_SECONDS):
-                return True
+            with build_opener(ProxyHandler({})).open(request, timeout=REQUEST_TIMEOUT_SECONDS):
+                return None
         except HTTPError as error:
             with error:
-                _warn_once(f"training metrics were not taken: {error.read(500).decode('utf-8', 'replace')}")
-            if error.code == BAD_REQUEST and len(held) > 1:  # only what is wrong is left out
-                middle = len(held) // 2
-                return self._send(held[:middle]) and self._send(held[middle:])
-            return error.code in GIVEN_UP
+                message = error.read(500).decode("utf-8", "replace") or f"{error.code} {error.reason}"
+            return _SendFailure(
+                message, error.code in PERMANENT_FAILURE_STATUSES, error.code in {BAD_REQUEST, TOO_LARGE}
+            )
         except Exception as error:
-            _warn_once(f"training metrics cannot be sent now: {error}")
-            return False
+            # a server that rejects a large body before reading it may close the connection before the response is read
+            cause = getattr(error, "reason", error)
+            return _SendFailure(str(error), False, isinstance(cause, ConnectionResetError | BrokenPipeError))
+
+
+class _SendFailure(NamedTuple):
+    """Why reports were not accepted. `final`: a retry cannot succeed; `divisible`: smaller batches may succeed."""
+
+    message: str
+    is_permanent: bool
+    is_splittable: bool
 
 
 _lock = threading.Lock()
-_current: Reporter | None = None
-_warned = False
+_active_reporter: Reporter | None = None
+_warned: set[str] = set()
 
 
-def _reporter() -> Reporter:
-    global _current
-    if _current is not None and _current.process == os.getpid():
-        return _current
+def _get_reporter() -> Reporter:
+    global _active_reporter
+    if _active_reporter is not None and _active_reporter.pid == os.getpid():
+        return _active_reporter
     with _lock:
-        if _current is None or _current.process != os.getpid():
+        if _active_reporter is None or _active_reporter.pid != os.getpid():
             url, token = os.environ.get("STOKER_REPORT_URL"), os.environ.get("STOKER_REPORT_TOKEN")
             if not url or not token:
                 raise RuntimeError("this does not run in a pod of Stoker that can be reported from")
-            _current = Reporter(url, token)
-        return _current
+            _active_reporter = Reporter(url, token)
+        return _active_reporter
 
 
-def _warn_once(message: str) -> None:
-    global _warned
-    if not _warned:
-        _warned = True
+def _warn_once(kind: str, message: str) -> None:
+    if kind not in _warned:
+        _warned.add(kind)
         log.warning("%s", message)
 
 
-def _rfc3339(at: int) -> str:
+def _format_rfc3339(at: int) -> str:
     return f"{datetime.fromtimestamp(at // 1000, UTC):%Y-%m-%dT%H:%M:%S}.{at % 1000:03d}Z"

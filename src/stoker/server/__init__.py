@@ -1,1 +1,1 @@
-"""The one place that builds settings, store, controller and API, wires them together and runs them."""
+"""The composition root: builds settings, store, controllers and API, connects them and runs them."""

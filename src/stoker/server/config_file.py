@@ -1,4 +1,4 @@
-"""Reads the settings file. What its keys and values mean is `resolving.resolve`'s business."""
+"""Reads the settings file. `stoker.domain.settings.loading` interprets its keys and values."""
 
 import re
 import tomllib
@@ -8,32 +8,36 @@ from pathlib import Path
 from stoker.domain.errors import ErrorCode, StokerError
 
 
-def load(path: str | None) -> Mapping[str, object]:
-    """The file's keys as written; no path means no file."""
+def load_config_file(path: str | None) -> Mapping[str, object]:
+    """The keys of the file as written; empty without a path."""
     if path is None:
         return {}
     try:
         data = Path(path).expanduser().read_bytes()
     except FileNotFoundError:
-        raise _error(f'There is no settings file "{path}". Check the path, or leave it out.') from None
+        raise _config_error(f'There is no settings file "{path}". Check the path, or leave it out.') from None
     except (OSError, RuntimeError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise _error(f'The settings file "{path}" cannot be read: {reason}.') from None
+        raise _config_error(f'The settings file "{path}" cannot be read: {reason}.') from None
     try:
         return tomllib.loads(data.decode())
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise _error(f'The settings file "{path}", line {line}: this is not UTF-8 text. Save it as UTF-8.') from None
+        raise _config_error(
+            f'The settings file "{path}", line {line}: this is not UTF-8 text. Save it as UTF-8.'
+        ) from None
     except (ValueError, RecursionError) as error:
-        raise _error(f'The settings file "{path}", {_place(str(error), data)}. Write TOML: name = value.') from None
+        raise _config_error(
+            f'The settings file "{path}", {_error_location(str(error), data)}. Write TOML: name = value.'
+        ) from None
 
 
-def _place(error: str, data: bytes) -> str:
-    """TOML's own words with the line in front; tomllib calls the last line "end of document"."""
+def _error_location(error: str, data: bytes) -> str:
+    """The message of the TOML parser, preceded by the line; tomllib calls the last line "end of document"."""
     if found := re.fullmatch(r"(?s)(.*) \(at line (\d+), (column \d+)\)", error):
         return f"line {found[2]}, {found[3]}: {found[1]}"
     return f"line {len(data.splitlines()) or 1}: {error.removesuffix(' (at end of document)')}"
 
 
-def _error(message: str) -> StokerError:
+def _config_error(message: str) -> StokerError:
     return StokerError(ErrorCode.BAD_REQUEST, message, field="config")

@@ -1,4 +1,4 @@
-"""Serves an installation over HTTP until it is told to stop."""
+"""Serves an installation over HTTP until it is stopped."""
 
 import asyncio
 import contextlib
@@ -10,38 +10,45 @@ import socket
 import ssl
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import uvicorn
 
+from stoker.domain.access.peers import ProcessOwnerResolver
 from stoker.domain.errors import ErrorCode, StokerError
-from stoker.domain.settings import Settings
-from stoker.server.build import Installation, installed
-from stoker.server.logs import set_up_logs
-from stoker.server.protocol import ANSWER_GRACE_SECONDS, LimitedProtocol, SocketProtocol
+from stoker.domain.settings.schema import Settings
+from stoker.server.composition import Installation, running_installation
+from stoker.server.http_protocol import RESPONSE_SHUTDOWN_SECONDS, LimitedProtocol
+from stoker.server.logging import configure_logging
+from stoker.server.unix_socket import unix_listener
+from stoker.server.websocket_protocol import WebSocketProtocol
 
-GRACE_SECONDS = int(ANSWER_GRACE_SECONDS) + 1
-"""Requests are told that the server stops before their work is ended."""
+SHUTDOWN_GRACE_SECONDS = int(RESPONSE_SHUTDOWN_SECONDS) + 1
+"""When requests are cancelled: after their responses were aborted with an error about the shutdown."""
 
-TLS_FAREWELL_SECONDS = 1.0
+TLS_SHUTDOWN_SECONDS = 1.0
 BACKLOG = 2048
 NO_PASSPHRASE = "none"
-"""Any word will do: without one OpenSSL would ask for it at the terminal, and wait."""
+"""Any text: without a password callback OpenSSL would prompt on the terminal and block."""
 
 SWITCH_INTERVAL_SECONDS = 0.0005
-"""A busy thread may hold the interpreter this long; the default of 5 ms is the API's latency."""
+"""How long a busy thread may hold the interpreter lock; the default of 5 ms would add to the API's latency."""
 
-COLLECT_AFTER = (20_000, 20, 20)
-"""An answer makes thousands of small objects and lets go of them: to look for cycles after every 700 costs more."""
+GC_THRESHOLDS = (20_000, 20, 20)
+"""A response creates and frees thousands of small objects, so a collection after every 700 would cost too much."""
 
-Announce = Callable[[str, Installation], None]
+AnnounceFn = Callable[[str, Installation], None]
 
 
-class Server(uvicorn.Server):
-    """uvicorn, which stops on a signal and then ends well instead of dying of it."""
+class HttpServer(uvicorn.Server):
+    """uvicorn's server; a stop signal ends it normally instead of being raised again."""
 
-    def __init__(self, settings: Settings, config: uvicorn.Config, started: Callable[[], None]) -> None:
+    def __init__(
+        self, settings: Settings, config: uvicorn.Config, processes: ProcessOwnerResolver, started: Callable[[], None]
+    ) -> None:
         super().__init__(config)
+        self._processes = processes
         self._settings = settings
         self._on_started = started
 
@@ -54,47 +61,50 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         loop = asyncio.get_running_loop()
-        # A connection counts from the end of its handshake to that of its farewell: neither may take for ever.
+        # A connection counts from its TLS handshake to its shutdown, so both have a timeout.
         tls: dict[str, Any] = {
             "ssl": self.config.ssl,
             "ssl_handshake_timeout": self._settings.request_timeout_seconds,
-            "ssl_shutdown_timeout": TLS_FAREWELL_SECONDS,
+            "ssl_shutdown_timeout": TLS_SHUTDOWN_SECONDS,
         }
-        self.servers = [
-            await loop.create_server(
-                self._connection, sock=listening, backlog=BACKLOG, **(tls if self.config.ssl else {})
-            )
-            for listening in sockets or ()
-        ]
+        self.servers = []
+        for listening in sockets or ():
+            if listening.family == socket.AF_UNIX:
+                accepting = await loop.create_unix_server(self._create_protocol, sock=listening)
+            else:
+                accepting = await loop.create_server(
+                    self._create_protocol, sock=listening, backlog=BACKLOG, **(tls if self.config.ssl else {})
+                )
+            self.servers.append(accepting)
         self.started = True
         self._on_started()
 
-    def _connection(self) -> LimitedProtocol:
-        return LimitedProtocol(self._settings, self.config, self.server_state)
+    def _create_protocol(self) -> LimitedProtocol:
+        return LimitedProtocol(self._settings, self.config, self.server_state, self._processes)
 
     def _stop(self) -> None:
         self.force_exit = self.should_exit
         self.should_exit = True
 
 
-def serve(settings: Settings, announce: Announce) -> None:
-    """Run until SIGINT or SIGTERM; `announce` is told the address once requests are answered."""
+def serve(settings: Settings, announce: AnnounceFn) -> None:
+    """Serve until SIGINT or SIGTERM; `announce` is called with the address once requests are accepted."""
     os.umask(0o077)
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
-    set_up_logs(settings.log_format, settings.log_level)
-    listening = listen(settings.host, settings.port)
+    configure_logging(settings.log_format, settings.log_level)
+    listening = open_listener(settings.host, settings.port)
     with contextlib.closing(listening), asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_serve(settings, listening, announce))
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket, or a sentence about why there is none."""
+def open_listener(host: str, port: int) -> socket.socket:
+    """A listening socket, or an error that says why it cannot be opened."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-    except (OSError, UnicodeError) as error:  # a label of more than 63 characters is the latter
-        raise _cannot_listen(host, port, error) from error
+    except (OSError, UnicodeError) as error:  # a label of more than 63 characters raises UnicodeError
+        raise _listen_error(host, port, error) from error
     listening = socket.socket(family, kind, protocol)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -102,12 +112,12 @@ def listen(host: str, port: int) -> socket.socket:
         listening.listen(BACKLOG)
     except OSError as error:
         listening.close()
-        raise _cannot_listen(host, port, error) from error
+        raise _listen_error(host, port, error) from error
     return listening
 
 
-def address_of(settings: Settings, listening: socket.socket) -> str:
-    """The address to type in a browser."""
+def server_url(settings: Settings, listening: socket.socket) -> str:
+    """The URL for a browser."""
     host = settings.host
     if host in {"0.0.0.0", "::"}:  # noqa: S104 - shown, not bound
         host = "127.0.0.1" if host == "0.0.0.0" else "::1"  # noqa: S104
@@ -115,14 +125,14 @@ def address_of(settings: Settings, listening: socket.socket) -> str:
     return f"{'https' if settings.tls_cert else 'http'}://{shown}:{listening.getsockname()[1]}"
 
 
-async def _serve(settings: Settings, listening: socket.socket, announce: Announce) -> None:
-    address = address_of(settings, listening)
-    async with installed(settings, address=address) as installation:
+async def _serve(settings: Settings, listening: socket.socket, announce: AnnounceFn) -> None:
+    address = server_url(settings, listening)
+    async with running_installation(settings, address=address) as installation:
         config = uvicorn.Config(
             installation.api,
             http=LimitedProtocol,
             loop="none",
-            ws=SocketProtocol,
+            ws=WebSocketProtocol,
             ws_max_size=settings.body_limit_bytes,
             lifespan="off",
             log_config=None,
@@ -130,7 +140,7 @@ async def _serve(settings: Settings, listening: socket.socket, announce: Announc
             server_header=False,
             proxy_headers=False,
             timeout_keep_alive=60,
-            timeout_graceful_shutdown=GRACE_SECONDS,
+            timeout_graceful_shutdown=SHUTDOWN_GRACE_SECONDS,
             ssl_keyfile_password=NO_PASSPHRASE,
             ssl_certfile=settings.tls_cert or None,
             ssl_keyfile=settings.tls_key or None,
@@ -145,8 +155,11 @@ async def _serve(settings: Settings, listening: socket.socket, announce: Announc
             ) from error
         gc.collect()
         gc.freeze()
-        gc.set_threshold(*COLLECT_AFTER)
-        await Server(settings, config, lambda: announce(address, installation)).serve([listening])
+        gc.set_threshold(*GC_THRESHOLDS)
+        with unix_listener(Path(settings.data_dir)) as local:
+            sockets = [listening] if local is None else [listening, local]
+            server = HttpServer(settings, config, installation.processes, lambda: announce(address, installation))
+            await server.serve(sockets)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
@@ -155,7 +168,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     return uvloop.new_event_loop
 
 
-def _cannot_listen(host: str, port: int, error: OSError | UnicodeError) -> StokerError:
+def _listen_error(host: str, port: int, error: OSError | UnicodeError) -> StokerError:
     match getattr(error, "errno", None):
         case errno.EADDRINUSE:
             message = f"Port {port} of {host} is in use by another program."
@@ -166,4 +179,4 @@ def _cannot_listen(host: str, port: int, error: OSError | UnicodeError) -> Stoke
         case _:
             message = f"{host}:{port} cannot be listened on: {getattr(error, 'strerror', None) or error}."
             hint = "Check --host and --port."
-    return StokerError(ErrorCode.BACKEND_DOWN, message, hint=hint)
+    return StokerError(ErrorCode.UNAVAILABLE, message, hint=hint)

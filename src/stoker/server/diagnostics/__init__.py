@@ -1,1 +1,1 @@
-"""What `stoker check` looks at. Each check looks and says; none changes anything."""
+"""The checks of `stoker check`. Each check reports findings and changes nothing."""

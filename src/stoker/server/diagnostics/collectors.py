@@ -1,72 +1,82 @@
-"""Where the readings of this machine would come from, tried once."""
+"""Checks the collectors of this machine by reading each once."""
 
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
 from stoker.domain.clock import SystemClock
+from stoker.domain.cluster.node import Node
+from stoker.domain.cluster.quantity import humanize_count
+from stoker.domain.cluster.samples import Collector, GpuSamples
+from stoker.domain.diagnostics import Finding, broken, ok, warning
 from stoker.domain.errors import StokerError
-from stoker.domain.node import Node
-from stoker.domain.readings import Readings, Source
-from stoker.domain.settings import Settings
-from stoker.engines.local import devices
-from stoker.engines.local.machine import this_machine
-from stoker.server.checks.finding import Finding, broken, ok, warning
-from stoker.server.sources import driver_source, prometheus_source
-from stoker.telemetry.host import host
+from stoker.domain.settings.schema import Settings
+from stoker.engines import gpu_devices
+from stoker.engines.local.node.host import describe_node
+from stoker.server.collectors import driver_collector, prometheus_collector
+from stoker.telemetry.collectors.host import build_host_collector
 
-NAME = "readings"
+CHECK_NAME = "readings"
 
 
-def readings(settings: Settings) -> Iterator[Finding]:
-    """Of the GPUs, and of the machine beside them."""
-    found = devices.found() if settings.gpus < 0 else devices.pretend(settings.gpus)
-    node = this_machine("", found)
-    yield _of_gpus(settings, node)
-    yield _of_machine(settings, node)
+def check_collectors(settings: Settings) -> Iterator[Finding]:
+    """Check the collectors of the GPUs and of the host."""
+    found = gpu_devices.detect() if settings.gpus < 0 else gpu_devices.pretend(settings.gpus)
+    node = describe_node("", found)
+    yield _check_gpu_collector(settings, node)
+    yield _check_host_collector(settings, node)
 
 
-def _of_gpus(settings: Settings, node: Node) -> Finding:
-    source = prometheus_source(settings, node, SystemClock()) or driver_source(node, SystemClock())
+def _check_gpu_collector(settings: Settings, node: Node) -> Finding:
+    clock = SystemClock()
+    source = prometheus_collector(settings, lambda: (node.name,), clock) or driver_collector(settings, node, clock)
     if source is None:
-        return _no_source(node)
+        return _no_collector(node)
     try:
-        read = asyncio.run(_once(source))
+        read = asyncio.run(_collect_once(source))
     except StokerError as error:
-        return broken(NAME, error.message, error.hint)
-    message = f"The source {source.name} reads {len(read.device)} GPUs of this machine."
+        return broken(CHECK_NAME, error.message, error.hint)
+    message = f"The source {source.name} reads {humanize_count(len(read.device), 'GPU')} of this machine."
     if len(read.device) < len(node.devices):
         advice = "Check prometheus_prefix and prometheus_node_label." if settings.prometheus_url else "Look at dmesg."
-        return warning(NAME, f"{message[:-1]}, which has {len(node.devices)}.", advice)
+        return warning(CHECK_NAME, f"{message[:-1]}, which has {len(node.devices)}.", advice)
     if read.faults:
         fault = read.faults[0]
-        return warning(NAME, f"{message} GPU {fault.device}: {fault.message}", "")
-    return ok(NAME, message)
+        return warning(CHECK_NAME, f"{message} GPU {fault.device}: {fault.message}", "")
+    return ok(CHECK_NAME, message)
 
 
-def _no_source(node: Node) -> Finding:
+def _no_collector(node: Node) -> Finding:
     if not node.devices:
-        return ok(NAME, "This machine has no GPUs to read.")
+        return ok(CHECK_NAME, "This machine has no GPUs to read.")
     if node.devices[0].pretend:
-        return ok(NAME, f"The {len(node.devices)} GPUs are pretended (gpus): there is nothing to read.")
-    return warning(NAME, "Nothing reads the GPUs: pynvml is missing.", "pip install 'stoker[nvidia]'")
+        return ok(
+            CHECK_NAME,
+            f"The {humanize_count(len(node.devices), 'GPU is', 'GPUs are')} pretended (gpus): "
+            "there is nothing to read.",
+        )
+    return warning(
+        CHECK_NAME, "Nothing reads the GPUs: the kernel's driver (KFD) shows none any more.", "Look at dmesg."
+    )
 
 
-def _of_machine(settings: Settings, node: Node) -> Finding:
+def _check_host_collector(settings: Settings, node: Node) -> Finding:
     folder = Path(settings.data_dir)
     while not folder.exists():
         folder = folder.parent
     try:
-        read = asyncio.run(_once(host(node.name, SystemClock(), folder, dict)))
+        read = asyncio.run(_collect_once(build_host_collector(node.name, SystemClock(), folder, dict)))
     except (StokerError, OSError) as error:
-        return broken(NAME, f"This machine cannot be read: {error}", "")
+        return broken(CHECK_NAME, f"This machine cannot be read: {error}", "")
     ports = sum(each.ports for each in read.rdma)
     (volume,) = read.volumes
-    return ok(NAME, f"The source host reads {ports} RDMA ports, the file system {volume.name}, and what pods take.")
+    return ok(
+        CHECK_NAME, f"The source host reads {ports} RDMA ports, the file system {volume.name}, and what pods take."
+    )
 
 
-async def _once(source: Source) -> Readings:
+async def _collect_once(source: Collector) -> GpuSamples:
     try:
-        return await source.readings()
+        return await source.collect()
     finally:
         await source.close()

@@ -1,4 +1,4 @@
-"""The server, as a client sees it: its port, whether it answers, and whether the admin key opens it."""
+"""Checks of the running server as a client sees it: its socket, its port, its readiness, and the admin key."""
 
 import email.utils
 import os
@@ -12,18 +12,21 @@ import msgspec
 from msgspec import Struct
 
 from stoker import __version__
-from stoker.cli.credentials import ADMIN_KEY
+from stoker.cli.core.credentials import ADMIN_KEY_FILE
 from stoker.client import Stoker
-from stoker.client.transport import unproxied
-from stoker.domain.errors import StokerError
-from stoker.domain.settings import Settings
-from stoker.server.checks.finding import Finding, broken, ok, warning
+from stoker.client.transport.httpx_transport import UNIX_SOCKET_BASE_URL, bypass_proxy
+from stoker.client.transport.unix_socket import SOCKET_NAME, UNIX_SCHEME, kernel_socket_path, socket_path
+from stoker.domain.diagnostics import Finding, broken, ok, warning
+from stoker.domain.errors import ErrorCode, StokerError
+from stoker.domain.settings.schema import Settings
 
-ANSWER_SECONDS = 5.0
-SKEW_SECONDS = 60
+RESPONSE_TIMEOUT_SECONDS = 5.0
+MAX_CLOCK_SKEW_SECONDS = 60
+LOCAL_HOST_BY_WILDCARD = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - looked for, not bound
+"""The loopback addresses of a server that listens on all addresses."""
 
 
-class _Part(Struct, frozen=True):
+class _ReadinessPart(Struct, frozen=True):
     name: str
     ready: bool
     message: str = ""
@@ -31,51 +34,115 @@ class _Part(Struct, frozen=True):
 
 class _Readiness(Struct, frozen=True):
     ready: bool
-    parts: tuple[_Part, ...]
+    parts: tuple[_ReadinessPart, ...]
 
 
-class Reached(Struct, frozen=True):
-    """What the server said of itself; None where no Stoker answered."""
+class ServerProbe(Struct, frozen=True):
+    """The finding about a server; `readiness` is None if no Stoker server answered."""
 
     finding: Finding
     readiness: _Readiness | None = None
     skew_seconds: float = 0.0
 
 
+class RunningServer(Struct, frozen=True):
+    """The server of a data dir as it describes itself. Passwords in its settings are hidden."""
+
+    address: str
+    settings: Settings
+    version: str
+
+
+def read_running_server(data_dir: Path) -> RunningServer | StokerError | None:
+    """The description that the server of this data dir gives through its socket, or why there is none; None without a
+    socket."""
+    path = data_dir / SOCKET_NAME
+    if not path.exists():
+        return None
+    address = f"{UNIX_SCHEME}{path}"
+    try:
+        with Stoker(address, timeout_seconds=RESPONSE_TIMEOUT_SECONDS) as client:
+            found = client.settings()
+        values = {each.name: each.value for each in found.settings}
+        return RunningServer(address, msgspec.convert(values, Settings), found.version)
+    except StokerError as error:
+        return error
+    except msgspec.ValidationError as error:  # a server of another version
+        return StokerError(ErrorCode.UNAVAILABLE, f"Its settings cannot be read: {error}.")
+
+
+def check_socket(data_dir: Path, process: str | None, found: RunningServer | StokerError | None) -> Finding:
+    """Whether the command line reaches the server of this data dir."""
+    path = data_dir / SOCKET_NAME
+    if isinstance(found, RunningServer):
+        return ok("socket", f"The server answers at {path}.")
+    if process is None:
+        return ok("socket", "No server is running, so there is nothing to connect to.")
+    why = found.message if found else f"{path} does not exist."
+    return broken("socket", f"The server does not answer at its socket: {why}", "Check its log, or restart it.")
+
+
+def check_server_database(settings: Settings, reached: ServerProbe) -> Finding:
+    """The database of the running server as the server reports it, because only the server knows the password."""
+    parts = reached.readiness.parts if reached.readiness else ()
+    for part in parts:
+        if part.name == "database":
+            if part.ready:
+                return ok("database", f"{settings.database} answers the server.")
+            return broken("database", part.message, "Check that it runs, and --database of the server.")
+    return warning("database", f"The server does not say how {settings.database} is.", "Check the server's log.")
+
+
 def local_address(settings: Settings) -> str:
-    """Where a server with these settings is found from this machine."""
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104 - looked for, not bound
+    """The address on this machine of a server with these settings."""
+    host = LOCAL_HOST_BY_WILDCARD.get(settings.host, settings.host)
     shown = f"[{host}]" if ":" in host else host
     return f"{'https' if settings.tls_cert else 'http'}://{shown}:{settings.port}"
 
 
-def reach(server: str, process: str | None, asked_for: bool) -> Reached:
-    """No server at all is only broken where one was asked for, or is known to run."""
+def probe_server(server: str, process: str | None, asked_for: bool) -> ServerProbe:
+    """Probe the server. A missing server is a failure only if an address was given or a server is known to run."""
     try:
-        with httpx.Client(timeout=ANSWER_SECONDS, mounts=unproxied(server)) as client:
-            response = client.get(f"{server}/readyz")
+        with _http_client(server) as client:
+            response = client.get("/readyz")
     except httpx.TransportError as error:
         if not asked_for and process is None:
-            return Reached(warning("server", f"No server answers at {server}.", "Start one: stoker serve"))
+            return ServerProbe(warning("server", f"No server answers at {server}.", "Start one: stoker serve"))
         advice = "Check the address: stoker --server URL check" if process else "Check that it runs, and the address."
-        return Reached(broken("server", f"No server answers at {server}: {error}.", advice))
+        return ServerProbe(broken("server", f"No server answers at {server}: {error}.", advice))
     try:
         readiness = msgspec.json.decode(response.content, type=_Readiness)
     except msgspec.DecodeError:
-        return Reached(broken("server", f"What answers at {server} is not Stoker.", "Check the address, or --port."))
-    skew = _skew(response.headers.get("date", ""))
+        return ServerProbe(broken("server", f"The program at {server} is not Stoker.", "Check the address, or --port."))
+    skew = _clock_skew(response.headers.get("date", ""))
     if readiness.ready:
-        return Reached(ok("server", f"The server at {server} is ready."), readiness, skew)
+        return ServerProbe(ok("server", f"The server at {server} is ready."), readiness, skew)
     failing = "; ".join(f"{part.name}: {part.message}" for part in readiness.parts if not part.ready)
-    return Reached(broken("server", f"The server at {server} is not ready: {failing}", "See its log."), readiness, skew)
+    return ServerProbe(
+        broken("server", f"The server at {server} is not ready: {failing}", "See its log."), readiness, skew
+    )
 
 
-def port(settings: Settings, reached: Reached) -> Finding:
-    """Whether a server could listen, when none does."""
+def check_clusters(reached: ServerProbe) -> Iterator[Finding]:
+    """Clusters without a leader, as the server reports them."""
+    for part in reached.readiness.parts if reached.readiness else ():
+        if part.name == "cluster":
+            what, _, advice = part.message.partition(". ")
+            yield warning("cluster", f"{what}.", advice)
+
+
+def check_port(settings: Settings, process: str | None) -> Finding:
+    """Whether the running server accepts connections; without a server, whether the port is free."""
     if settings.port == 0:
         return ok("port", "The server takes any free port.")
     place = f"Port {settings.port} of {settings.host}"
-    if reached.readiness is not None:
+    if process is not None:
+        host = LOCAL_HOST_BY_WILDCARD.get(settings.host, settings.host)
+        try:
+            socket.create_connection((host, settings.port), RESPONSE_TIMEOUT_SECONDS).close()
+        except OSError as error:
+            advice = "Check the server's log, or restart it."
+            return broken("port", f"{place} accepts no connections: {error.strerror or error}.", advice)
         return ok("port", f"{place} is served by Stoker.")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[
@@ -89,47 +156,55 @@ def port(settings: Settings, reached: Reached) -> Finding:
     return ok("port", f"{place} is free.")
 
 
-def admin_key(server: str, data_dir: Path, reached: Reached) -> Iterator[Finding]:
-    """The key in the data dir is private, and opens the server that runs on it."""
-    path = data_dir / ADMIN_KEY
+def check_admin_key(data_dir: Path, found: RunningServer | None) -> Iterator[Finding]:
+    """Whether the key in the data dir is private and accepted by the server. It is sent through the socket only."""
+    path = data_dir / ADMIN_KEY_FILE
     try:
         key = path.read_text().strip()
         mode = path.stat().st_mode & 0o777
     except FileNotFoundError:
-        yield warning("admin key", f"{path} does not exist yet.", "stoker serve makes it.")
+        yield warning("admin key", f"{path} does not exist yet.", "stoker serve creates it.")
         return
     except OSError as error:
         yield broken("admin key", f"{path}: {error.strerror}.", f"chown {os.getuid()} {path}")
         return
     if mode & 0o077:
         yield warning("admin key", f"{path} can be read by other users (mode {mode:o}).", f"chmod 600 {path}")
-    if reached.readiness is None:
-        yield ok("admin key", f"{path} is there; no server to try it on.")
+    if found is None:
+        yield ok("admin key", f"{path} exists; no server is running to test it.")
         return
     try:
-        with Stoker(server, key, timeout_seconds=ANSWER_SECONDS) as client:
-            version = client.settings().version
+        with Stoker(found.address, key, timeout_seconds=RESPONSE_TIMEOUT_SECONDS) as client:
+            client.me()
     except StokerError as error:
-        advice = "Is it the server of this data dir? If so, delete the file and start the server again for a new key."
-        yield broken("admin key", f"{server} does not take {path}: {error.message}", advice)
+        advice = "If it was revoked, make a new one: stoker key create --admin"
+        yield broken("admin key", f"The server does not take {path}: {error.message}", advice)
         return
-    yield ok("admin key", f"{path} opens {server}.")
-    yield _same_version(version)
+    yield ok("admin key", f"{path} opens the server.")
 
 
-def skew(server: str, reached: Reached) -> Iterator[Finding]:
-    if abs(reached.skew_seconds) > SKEW_SECONDS:
+def check_version(found: RunningServer) -> Finding:
+    if found.version == __version__:
+        return ok("version", f"Server and client are {found.version}.")
+    advice = f"pip install stoker=={found.version}"
+    return warning("version", f"The server is {found.version}, this client {__version__}.", advice)
+
+
+def check_clock_skew(server: str, reached: ServerProbe) -> Iterator[Finding]:
+    if abs(reached.skew_seconds) > MAX_CLOCK_SKEW_SECONDS:
         message = f"The clock of {server} differs from this one by {reached.skew_seconds:.0f} s."
         yield warning("clock of the server", message, "Keep both right with NTP: timedatectl set-ntp true")
 
 
-def _same_version(version: str) -> Finding:
-    if version == __version__:
-        return ok("version", f"Server and client are {version}.")
-    return warning("version", f"The server is {version}, this client {__version__}.", f"pip install stoker=={version}")
+def _http_client(server: str) -> httpx.Client:
+    path = socket_path(server)
+    if path is not None:
+        transport = httpx.HTTPTransport(verify=False, uds=kernel_socket_path(path))
+        return httpx.Client(timeout=RESPONSE_TIMEOUT_SECONDS, base_url=UNIX_SOCKET_BASE_URL, transport=transport)
+    return httpx.Client(timeout=RESPONSE_TIMEOUT_SECONDS, base_url=server, mounts=bypass_proxy(server))
 
 
-def _skew(date: str) -> float:
+def _clock_skew(date: str) -> float:
     try:
         return email.utils.parsedate_to_datetime(date).timestamp() - time.time()
     except ValueError:

@@ -1,4 +1,4 @@
-"""The data dir and the database in it, or the PostgreSQL instead of it."""
+"""Checks of the data dir and of the database, which is SQLite in the data dir or PostgreSQL."""
 
 import contextlib
 import fcntl
@@ -6,23 +6,23 @@ import os
 import sqlite3
 from pathlib import Path
 
+from stoker.domain.cluster.quantity import MIB
+from stoker.domain.diagnostics import Finding, broken, ok, warning
 from stoker.domain.errors import StokerError
-from stoker.domain.quantity import MIB
-from stoker.domain.settings import Settings, public
-from stoker.server.checks.finding import Finding, broken, ok, warning
-from stoker.store.disk import Disk, shown
-from stoker.store.migrate import APPLIED, known, pending
-from stoker.store.sqlite_file import FILE, connect
+from stoker.domain.settings.schema import Settings, redacted_settings
+from stoker.store.db.migrate import APPLIED_MIGRATIONS, pending_migrations, shipped_migrations
+from stoker.store.db.sqlite.connection import DATABASE_FILE, connect
+from stoker.store.db.sqlite.disk_reserve import DiskReserve, format_mib
 
-LITTLE_SPACE = 1024 * MIB
+LOW_SPACE_BYTES = 1024 * MIB
 
 
-def data_dir(path: Path) -> Finding:
+def check_data_dir(path: Path) -> Finding:
     name = "data dir"
     try:
         mode = path.stat().st_mode & 0o777
     except FileNotFoundError:
-        return warning(name, f"{path} does not exist yet.", "stoker serve makes it at its first start.")
+        return warning(name, f"{path} does not exist yet.", "stoker serve creates it at its first start.")
     except OSError as error:
         return broken(name, f"{path}: {error.strerror}.", "Choose another with --data-dir.")
     if not path.is_dir():
@@ -34,23 +34,23 @@ def data_dir(path: Path) -> Finding:
     return ok(name, f"{path} is there, for its owner only.")
 
 
-def space(settings: Settings) -> Finding:
-    """Free space where the data dir is, or will be."""
+def check_disk_space(settings: Settings) -> Finding:
+    """The free space on the disk of the data dir."""
     path = Path(settings.data_dir)
     existing = next(place for place in (path, *path.absolute().parents) if place.exists())
-    disk = Disk(existing, settings.low_space_bytes, settings.reserve_bytes)
-    free = disk.free()
+    disk = DiskReserve(existing, settings.low_space_bytes, settings.reserve_bytes)
+    free = disk.free_bytes()
     message = f"{free / 2**30:.1f} GiB are free on the disk of {path}."
     if free < disk.low_bytes:
-        refused = f"Below {shown(disk.low_bytes)} nothing new is accepted; stopping and deleting still work."
+        refused = f"Below {format_mib(disk.low_bytes)} nothing new is accepted; stopping and deleting still work."
         return broken("space", f"{message} {refused}", "Free some space, or move the data dir.")
-    if free < LITTLE_SPACE:
+    if free < LOW_SPACE_BYTES:
         return warning("space", message, "Free some space.")
     return ok("space", message)
 
 
-def holder(path: Path) -> str | None:
-    """The process number of the server that runs on this data dir; None when there is none."""
+def lock_holder(path: Path) -> str | None:
+    """The process id of the server that runs on this data dir; None if there is none."""
     try:
         handle = os.open(path / "stoker.lock", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -64,50 +64,50 @@ def holder(path: Path) -> str | None:
     return None
 
 
-def lock(path: Path, process: str | None) -> Finding:
+def check_lock(path: Path, process: str | None) -> Finding:
     if process is None:
         return ok("lock", f"No server is running on {path}.")
     return ok("lock", f"A server (process {process}) is running on {path}.")
 
 
-def database(settings: Settings) -> Finding:
-    """It opens, is whole, and has a schema this version can use."""
+def check_database(settings: Settings) -> Finding:
+    """Whether the database opens, is intact, and has a schema that this version supports."""
     if settings.database:
-        return _postgres(settings)
-    path = Path(settings.data_dir) / FILE
+        return _check_postgres(settings)
+    path = Path(settings.data_dir) / DATABASE_FILE
     if not path.exists():
-        return warning("database", f"{path} does not exist yet.", "stoker serve makes it at its first start.")
+        return warning("database", f"{path} does not exist yet.", "stoker serve creates it at its first start.")
     try:
         with contextlib.closing(connect(path, read_only=True)) as connection:
             (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-            applied = connection.execute(APPLIED).fetchall()
+            applied = connection.execute(APPLIED_MIGRATIONS).fetchall()
     except sqlite3.Error as error:
         return broken("database", f"{path} cannot be read: {error}.", "stoker restore FILE")
     if verdict != "ok":
         return broken("database", f"{path} is damaged: {verdict}.", "stoker restore FILE")
-    return _schema(f"{path} is whole", applied, "sqlite")
+    return _check_schema(f"{path} is whole", applied, "sqlite")
 
 
-def _postgres(settings: Settings) -> Finding:
-    shown = public(settings)["database"]
+def _check_postgres(settings: Settings) -> Finding:
+    shown = redacted_settings(settings)["database"]
     try:
         import psycopg
     except ImportError:
         return broken("database", f"{shown} needs psycopg.", "pip install 'stoker[postgres]'")
     try:
         with psycopg.connect(settings.database, connect_timeout=5) as connection:
-            applied = connection.execute(APPLIED.encode()).fetchall()
+            applied = connection.execute(APPLIED_MIGRATIONS.encode()).fetchall()
     except psycopg.errors.UndefinedTable:
         return warning("database", f"{shown} is empty.", "stoker serve fills it at its first start.")
     except psycopg.Error as error:
         reason = str(error).strip().splitlines()[-1]
         return broken("database", f"{shown} cannot be used: {reason}", "Check --database.")
-    return _schema(f"{shown} answers", applied, "postgres")
+    return _check_schema(f"{shown} answers", applied, "postgres")
 
 
-def _schema(state: str, applied: list[tuple[int, str, str]], dialect: str) -> Finding:
+def _check_schema(state: str, applied: list[tuple[int, str, str]], dialect: str) -> Finding:
     try:
-        behind = len(pending(applied, known(dialect)))
+        behind = len(pending_migrations(applied, shipped_migrations(dialect)))
     except StokerError as error:
         return broken("database", error.message, error.hint)
     if behind:

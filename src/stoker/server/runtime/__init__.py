@@ -1,0 +1,1 @@
+"""The engines of this server, and the controllers of the clusters whose leases it holds."""
