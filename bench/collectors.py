@@ -8,14 +8,15 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from stoker.api.fleet_metrics import workload_text
+from stoker.api.fleet_metrics import render_workloads
+from stoker.domain.access.identity import Cluster
 from stoker.domain.clock import SystemClock
-from stoker.domain.identity import SIMULATED, Cluster
-from stoker.domain.live import Consumer
-from stoker.telemetry.exporters import Names
-from stoker.telemetry.processes import Meter
-from stoker.telemetry.prometheus import Found, Prometheus, decode
-from stoker.telemetry.prometheus_readings import PrometheusSource
+from stoker.domain.cluster.capabilities import SIMULATED_CAPABILITIES
+from stoker.domain.cluster.live_view import GpuConsumer
+from stoker.telemetry.collectors.proc import ProcessTreeMeter
+from stoker.telemetry.collectors.prometheus import PrometheusCollector
+from stoker.telemetry.prometheus.client import PrometheusClient, SeriesResult, decode_response
+from stoker.telemetry.prometheus.exporter_schemas import ExporterSchema
 
 PODS = 1000
 NODES, GPUS = 12_500, 8
@@ -26,7 +27,7 @@ def pods() -> Iterator[str]:
     """what 1,000 pods of two processes take, in one look at all processes"""
     children = [_idle() for _ in range(PODS)]
     try:
-        meter, roots = Meter(), {str(pid): pid for pid in children}
+        meter, roots = ProcessTreeMeter(), {str(pid): pid for pid in children}
         while len(found := meter.read(roots)) < PODS or not all(use.memory_bytes for use in found):
             time.sleep(0.01)
         yield f"{_milliseconds(lambda: meter.read(roots)):.0f} ms of processor time for {PODS} pods"
@@ -55,25 +56,26 @@ def prometheus() -> Iterator[str]:
     ]
     body = msgspec.json.encode({"status": "success", "data": {"resultType": "vector", "result": series}})
 
-    class Answers(Prometheus):
-        async def at(self, query: str, at: int | None = None) -> list[Found]:
-            return decode(body).data.result
+    class Answers(PrometheusClient):
+        async def at(self, query: str, at: int | None = None) -> list[SeriesResult]:
+            return decode_response(body).data.result
 
     nodes = [f"node-{node:05d}" for node in range(NODES)]
-    source = PrometheusSource(Answers("http://bench"), Names(), lambda: nodes, SystemClock())
-    asyncio.run(source.readings())
-    yield f"{_milliseconds(lambda: decode(body)):.0f} ms to decode one answer of {len(body) / 1e6:.1f} MB"
-    yield f"{_milliseconds(lambda: asyncio.run(source.readings())):.0f} ms for eight quantities, beside the event loop"
+    source = PrometheusCollector(Answers("http://bench"), ExporterSchema(), lambda: nodes, SystemClock())
+    asyncio.run(source.collect())
+    yield f"{_milliseconds(lambda: decode_response(body)):.0f} ms to decode one answer of {len(body) / 1e6:.1f} MB"
+    yield f"{_milliseconds(lambda: asyncio.run(source.collect())):.0f} ms for eight quantities, beside the event loop"
 
 
 def scrape() -> Iterator[str]:
     """the lines of 10,000 workloads, made once for each time they are published"""
-    cluster = Cluster("c", "demo", SIMULATED, "", 0)
+    cluster = Cluster("c", "demo", "simulated", "", 0, capabilities=SIMULATED_CAPABILITIES)
     consumers = [
-        (cluster, Consumer(f"u{place}", f"train-{place}", "train", "Job", "research", 8000, 0.5, 0.5, 300.0, None))
+        (cluster, GpuConsumer(f"u{place}", f"train-{place}", "train", "Job", "research", 8000, 0.5, 0.5, 300.0, None))
         for place in range(WORKLOADS)
     ]
-    yield f"{_milliseconds(lambda: workload_text(consumers)):.0f} ms, {len(workload_text(consumers)) / 1e6:.1f} MB"
+    megabytes = len(render_workloads(consumers)) / 1e6
+    yield f"{_milliseconds(lambda: render_workloads(consumers)):.0f} ms, {megabytes:.1f} MB"
 
 
 def _milliseconds(work: Callable[[], object]) -> float:

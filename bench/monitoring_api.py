@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 
 from bench.runai import COUNT
-from bench.start import judged
+from bench.startup import judged
 from bench.workloads import Connection, Server
 
 CLIENTS = 8
@@ -38,13 +38,13 @@ SET uid = SUBSTR(uid, 1, 24) || PRINTF('%03d%09d', :copy, rowid),
 """
 LEAST = {"overview": 0.3, "consumers": 0.3, "gpuHeatmap": 0.3, "workloadMetadata": 0.3}
 LEAST |= {"workloads": 0.25, "detail": 0.25, "hierarchy": 0.25}
-MOST_MS = {"metrics": 30.0, "trainingPerformance": 30.0, "metrics, closed hours": 100.0}
+MAX_MS = {"metrics": 30.0, "trainingPerformance": 30.0, "metrics, closed hours": 100.0}
 
 
 class BareServer(Server):
-    """The server of `bench.bare`."""
+    """The server of `bench.baseline_server`."""
 
-    COMMAND = (sys.executable, "-m", "bench.bare")
+    COMMAND = (sys.executable, "-m", "bench.baseline_server")
 
 
 def small() -> Iterator[str]:
@@ -172,7 +172,7 @@ def _line(name: str, size: int, rate: float, bare: float, waits: list[float]) ->
     text = f"{name}: {rate:.0f}/s, {ratio:.2f} of a bare answer of {size} bytes ({bare:.0f}/s), p99 {p99:.1f} ms"
     if name in LEAST:
         return f"{text} (at least {LEAST[name]:g}: {'kept' if ratio >= LEAST[name] else 'BROKEN'})"
-    return text + (judged(p99, MOST_MS[name]) if name in MOST_MS else "")
+    return text + (judged(p99, MAX_MS[name]) if name in MAX_MS else "")
 
 
 BENCHES = (small, large)

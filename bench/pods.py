@@ -9,29 +9,31 @@ import uuid
 from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 
-from stoker.domain.resources import Resources
-from stoker.domain.workload import Kind
-from stoker.engines.base import Order, PodOrder, PodSeen
+from stoker.domain.workload.spec import Kind
 from stoker.engines.local import LocalEngine
+from stoker.engines.model import ContainerSpec, LaunchSpec, LogRef, ObservedPod, PodAssignment, WorkloadRef
 
 ROUNDS = 20
 CROWD = 1000
 QUIET_SECONDS = 5.0
 
 
-def order(script: str, replicas: int) -> Order:
-    pods = tuple(PodOrder(str(uuid.uuid4()), f"bench-{rank}", rank, "bench", (), {}) for rank in range(replicas))
-    return Order(str(uuid.uuid4()), "bench", "bench", Kind.JOB, 1, 1, "", script, Resources(), pods)
+def order(script: str, replicas: int) -> LaunchSpec:
+    pods = tuple(PodAssignment(str(uuid.uuid4()), f"bench-{rank}", rank, "bench", (), {}) for rank in range(replicas))
+    ref = WorkloadRef(uid=str(uuid.uuid4()), slug="bench", namespace="bench")
+    return LaunchSpec(
+        ref=ref, kind=Kind.JOB, replicas=replicas, containers=(ContainerSpec(entry_point=script),), pods=pods
+    )
 
 
 @contextlib.asynccontextmanager
-async def engine(data_dir: Path) -> AsyncGenerator[tuple[LocalEngine, dict[str, PodSeen]]]:
+async def engine(data_dir: Path) -> AsyncGenerator[tuple[LocalEngine, dict[str, ObservedPod]]]:
     """An engine and what it reports."""
     opened = await LocalEngine.open(data_dir)
-    seen: dict[str, PodSeen] = {}
+    seen: dict[str, ObservedPod] = {}
 
     async def observe() -> None:
-        async for report in opened.observe():
+        async for report in opened.watch():
             seen.update((pod.uid, pod) for pod in report.pods)
 
     observer = asyncio.create_task(observe())
@@ -42,8 +44,8 @@ async def engine(data_dir: Path) -> AsyncGenerator[tuple[LocalEngine, dict[str, 
         await observer
 
 
-async def until_ended(seen: dict[str, PodSeen], wanted: Order) -> None:
-    while not all(pod.uid in seen and seen[pod.uid].phase.ended for pod in wanted.pods):
+async def until_ended(seen: dict[str, ObservedPod], wanted: LaunchSpec) -> None:
+    while not all(pod.uid in seen and seen[pod.uid].phase.is_finished for pod in wanted.pods):
         await asyncio.sleep(0.001)
 
 
@@ -62,13 +64,13 @@ async def _one(data_dir: Path) -> list[str]:
             await local.apply(wanted)
             starts.append(time.perf_counter() - began)
             await until_ended(seen, wanted)
-            [line] = await local.logs(wanted.pods[0].uid, 0, 1)
+            [line] = await local.read_logs(LogRef(wanted.pods[0].uid), 0, 1)
             ends.append(time.time() - int(line.text) / 1e9)
             wanted = order("sleep 600", 1)
             await local.apply(wanted)
             await asyncio.sleep(0.05)
             began = time.perf_counter()
-            await local.remove(wanted.workload_uid, 1, 30.0)
+            await local.terminate(wanted.ref, grace_seconds=30.0)
             await until_ended(seen, wanted)
             stops.append(time.perf_counter() - began)
     return [
@@ -102,10 +104,10 @@ async def _thousand(data_dir: Path) -> list[str]:
         alive = sum(pod.ready for pod in seen.values())
         lines.append(f"adopted {alive} again in {took * 1000:.0f} ms")
         began = time.perf_counter()
-        await local.remove(wanted.workload_uid, 1, 30.0)
+        await local.terminate(wanted.ref, grace_seconds=30.0)
         await until_ended(seen, wanted)
         lines.append(f"stopped all in {time.perf_counter() - began:.1f} s")
-        await local.forget(wanted.workload_uid, 1)
+        await local.release(wanted.ref)
     return lines
 
 

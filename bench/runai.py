@@ -18,12 +18,12 @@ from urllib.parse import quote
 
 import httpx
 import psycopg
-from tests.api.lab import Lab
+from tests.api.harness import Harness
 from tests.postgres import PostgresServer
 
-from bench.start import judged
-from stoker.domain.clock import rfc3339
-from stoker.store import clusters
+from bench.startup import judged
+from stoker.domain.clock import format_rfc3339
+from stoker.store.cluster import clusters
 
 NUMBER = int(os.environ.get("STOKER_BENCH_ROWS", "1_000_000"))
 TURNS = int(os.environ.get("STOKER_BENCH_TURNS", "40"))
@@ -49,11 +49,11 @@ WHERE w < :workspaces
 """
 FILL = """
 INSERT INTO workload (
-    uid, slug, name, description, folded_description, kind, cluster_id, workspace_id, namespace,
-    user_id, user_name, folded_user, origin_api, priority, preemptible, timeout_seconds, max_retry,
+    uid, slug, name, description, search_description, kind, cluster_id, workspace_id, namespace,
+    user_id, user_name, search_user, origin_api, priority, preemptible, timeout_seconds, max_retry,
     gpu_milli, cpu_milli, memory_bytes, replicas, spec, phase, version, revision, attempt, retries, requeued,
-    not_before, then_phase, message, submitted_at, phase_at, started_at, ended_at, running_since, ran_ms, waited_ms,
-    deleted_at, pools, folded_image
+    not_before, next_phase, message, submitted_at, phase_at, started_at, ended_at, running_since, running_ms,
+    pending_ms, deleted_at, node_pools, search_image
 )
 SELECT uid, name || '-bcdfg', name, '', '', kind,
     :cluster_id, 1000 + team, 'team-' || team,
@@ -90,12 +90,12 @@ ORDER BY 1
 """
 COUNT = """
 INSERT INTO workload_count
-SELECT 0, cluster_id, namespace, kind, phase, workspace_id, user_name, user_id, priority, pools, 0, COUNT(*)
+SELECT 0, cluster_id, namespace, kind, phase, workspace_id, user_name, user_id, priority, node_pools, 0, COUNT(*)
 FROM workload
-GROUP BY cluster_id, namespace, kind, phase, workspace_id, user_name, user_id, priority, pools
+GROUP BY cluster_id, namespace, kind, phase, workspace_id, user_name, user_id, priority, node_pools
 """
 HOLD = """
-INSERT INTO workload_use (workload_uid, cluster_id, allocated_milli)
+INSERT INTO workload_allocation (workload_uid, cluster_id, allocated_milli)
 SELECT uid, cluster_id, gpu_milli
 FROM workload
 WHERE phase = 'Running'
@@ -171,9 +171,9 @@ def postgres() -> Iterator[str]:
 def _measured(database: str) -> Iterator[str]:
     with (
         tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder,
-        Lab(Path(folder) / "data", database) as lab,
+        Harness(Path(folder) / "data", database) as harness,
     ):
-        local = lab.run(lab.installation.store.read(lambda tx: clusters.find(tx, "local")))
+        local = harness.run(harness.installation.store.read(lambda tx: clusters.find(tx, "local")))
         assert local is not None
         now = time.time_ns() // 1_000_000
         begun = time.perf_counter()
@@ -184,23 +184,23 @@ def _measured(database: str) -> Iterator[str]:
         yield f"{NUMBER:,} workloads built in {time.perf_counter() - begun:.0f} s"
         gc.collect()
         gc.freeze()  # as a server does once it is ready
-        words = {"{week}": rfc3339(now - 7 * DAY_MS), "{half}": rfc3339(now - YEAR_MS // 2)}
+        words = {"{week}": format_rfc3339(now - 7 * DAY_MS), "{half}": format_rfc3339(now - YEAR_MS // 2)}
         for queries, most in ((INDEXED, INDEXED_MS), (TEXT, TEXT_MS)):
             for name, query in queries.items():
                 asked = str(httpx.QueryParams(query))
                 for word, moment in words.items():
                     asked = asked.replace(quote(word), quote(moment))
-                yield _line(lab, name, f"{PATH}?{asked}", most)
+                yield _line(harness, name, f"{PATH}?{asked}", most)
         for path, most in OTHERS.items():
-            yield _line(lab, path, path, most)
+            yield _line(harness, path, path, most)
         yield "A text is looked for in every name: the time grows with their number, and 300 ms are those of a million."
 
 
-def _line(lab: Lab, name: str, path: str, most: float) -> str:
-    answer, took = lab.get(path, as_="admin"), []
+def _line(harness: Harness, name: str, path: str, most: float) -> str:
+    answer, took = harness.get(path, as_="admin"), []
     for _ in range(TURNS):
         began = time.perf_counter()
-        answer = lab.get(path, as_="admin")
+        answer = harness.get(path, as_="admin")
         took.append((time.perf_counter() - began) * 1000)
     assert answer.status_code == 200, answer.text
     p99 = statistics.quantiles(took, n=100)[98]

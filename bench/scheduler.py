@@ -9,10 +9,10 @@ from typing import TypeVar
 
 from msgspec import structs
 
-from stoker.domain.identity import QueuePolicy, Quota
-from stoker.domain.resources import MILLI, Resources
-from stoker.scheduler import Change, Plan, Planner, explain, plan
-from stoker.scheduler.snapshot import NodeRoom, Placed, Queue, Snapshot, Waiting
+from stoker.domain.access.identity import QueuePolicy, Quota
+from stoker.domain.cluster.resources import MILLI, Resources
+from stoker.scheduler import Plan, Planner, SnapshotDelta, explain, plan
+from stoker.scheduler.model import AdmittedWorkload, NodeInfo, PendingWorkload, Queue, Snapshot
 
 Result = TypeVar("Result")
 
@@ -57,7 +57,7 @@ class Fleet:
         self.names = [f"node-{number:05d}" for number in range(nodes)]
         self.free = dict.fromkeys(self.names, NODE)
         self.number = 0
-        self.placed: dict[str, Placed] = {}
+        self.placed: dict[str, AdmittedWorkload] = {}
         self._fill(nodes * NODE.gpu_milli * 9 // 10)
         self.waiting = {each.uid: each for each in (self.submitted() for _ in range(waiting))}
         owed = nodes * NODE.gpu_milli // WORKSPACES
@@ -73,62 +73,67 @@ class Fleet:
         )
 
     def snapshot(self) -> Snapshot:
-        rooms = tuple(self.room(name) for name in self.names)
-        return Snapshot(START, rooms, self.queues, tuple(self.waiting.values()), tuple(self.placed.values()))
+        nodes = tuple(self.node_info(name) for name in self.names)
+        return Snapshot(START, nodes, self.queues, tuple(self.waiting.values()), tuple(self.placed.values()))
 
-    def room(self, name: str, usable: bool = True) -> NodeRoom:
+    def node_info(self, name: str, usable: bool = True) -> NodeInfo:
         free = self.free[name]
         gpus, part = divmod(free.gpu_milli, MILLI)
-        return NodeRoom(name, free.cpu_milli, free.memory_bytes, gpus, (part,) if part else (), NODE, usable)
+        return NodeInfo(name, free.cpu_milli, free.memory_bytes, gpus, (part,) if part else (), NODE, usable)
 
-    def submitted(self) -> Waiting:
+    def submitted(self) -> PendingWorkload:
         each, replicas = distinct(self.rng) if self.different else self.rng.choice(self.shapes)
-        return Waiting(
+        return PendingWorkload(
             uid=self._uid("w"),
             workspace_id=self.rng.randrange(WORKSPACES),
             priority=self.rng.choice(PRIORITIES),
             submitted_at=START - self.rng.randrange(10**9),
             replicas=replicas,
-            each=each,
+            pod_request=each,
             preemptible=self.rng.random() < 0.3,
             requeued=self.rng.random() < 0.01,
             not_before=START + 10**9 if self.rng.random() < 0.02 else None,
         )
 
-    def submit(self) -> Change:
+    def submit(self) -> SnapshotDelta:
         """One more waits."""
         waiting = self.submitted()
         self.waiting[waiting.uid] = waiting
-        return Change(now=START, waiting=(waiting,))
+        return SnapshotDelta(now=START, pending=(waiting,))
 
-    def withdraw(self) -> Change:
+    def withdraw(self) -> SnapshotDelta:
         """One waits no longer."""
         uid = self.rng.choice(list(self.waiting))
         del self.waiting[uid]
-        return Change(now=START, not_waiting=(uid,))
+        return SnapshotDelta(now=START, no_longer_pending=(uid,))
 
-    def end(self) -> Change:
+    def end(self) -> SnapshotDelta:
         """One that ran has ended."""
         placed = self.placed.pop(self.rng.choice(list(self.placed)))
         self._free(placed)
-        rooms = tuple(self.room(name) for name in sorted(set(placed.nodes)))
-        return Change(now=START, not_placed=(placed.uid,), nodes=rooms)
+        nodes = tuple(self.node_info(name) for name in sorted(set(placed.nodes)))
+        return SnapshotDelta(now=START, no_longer_admitted=(placed.uid,), nodes=nodes)
 
-    def cordon(self) -> Change:
+    def cordon(self) -> SnapshotDelta:
         """One node takes nothing new."""
-        return Change(now=START, nodes=(self.room(self.rng.choice(self.names), usable=False),))
+        return SnapshotDelta(now=START, nodes=(self.node_info(self.rng.choice(self.names), usable=False),))
 
-    def carry_out(self, made: Plan) -> Change:
+    def carry_out(self, made: Plan) -> SnapshotDelta:
         """What a plan says is done, and those who have to leave are gone at once."""
-        started: list[Placed] = []
-        back: list[Waiting] = []
+        started: list[AdmittedWorkload] = []
+        back: list[PendingWorkload] = []
         touched: set[str] = set()
         for preempt in made.preemptions:
             placed = self.placed.pop(preempt.uid)
             self._free(placed)
             touched.update(placed.nodes)
             again = structs.replace(
-                self.submitted(), uid=placed.uid, each=placed.each, replicas=1, preemptible=True, requeued=True
+                self.submitted(),
+                uid=placed.uid,
+                pod_request=placed.pod_request,
+                replicas=1,
+                preemptible=True,
+                requeued=True,
             )
             self.waiting[again.uid] = again
             back.append(again)
@@ -138,13 +143,13 @@ class Fleet:
             self._hold(placed)
             started.append(placed)
             touched.update(place.nodes)
-        return Change(
+        return SnapshotDelta(
             now=START,
-            waiting=tuple(back),
-            not_waiting=tuple(place.uid for place in made.placements),
-            placed=tuple(started),
-            not_placed=tuple(preempt.uid for preempt in made.preemptions),
-            nodes=tuple(self.room(name) for name in touched),
+            pending=tuple(back),
+            no_longer_pending=tuple(place.uid for place in made.placements),
+            admitted=tuple(started),
+            no_longer_admitted=tuple(preempt.uid for preempt in made.preemptions),
+            nodes=tuple(self.node_info(name) for name in touched),
         )
 
     def _fill(self, gpu_milli: int) -> None:
@@ -152,33 +157,33 @@ class Fleet:
         while taken < gpu_milli:
             asked = self.submitted()
             at = (at + 1) % len(self.names)
-            if asked.each.gpu_milli % MILLI or not asked.each.fits(self.free[self.names[at]]):
+            if asked.pod_request.gpu_milli % MILLI or not asked.pod_request.fits_in(self.free[self.names[at]]):
                 continue
             self._hold(_placed(asked, (self.names[at],)))
-            taken += asked.each.gpu_milli
+            taken += asked.pod_request.gpu_milli
 
-    def _hold(self, placed: Placed) -> None:
+    def _hold(self, placed: AdmittedWorkload) -> None:
         self.placed[placed.uid] = placed
         for name in placed.nodes:
-            self.free[name] -= placed.each
+            self.free[name] -= placed.pod_request
 
-    def _free(self, placed: Placed) -> None:
+    def _free(self, placed: AdmittedWorkload) -> None:
         for name in placed.nodes:
-            self.free[name] += placed.each
+            self.free[name] += placed.pod_request
 
     def _uid(self, letter: str) -> str:
         self.number += 1
         return f"{letter}{self.number:07d}"
 
 
-def _placed(waiting: Waiting, nodes: tuple[str, ...]) -> Placed:
-    return Placed(
+def _placed(waiting: PendingWorkload, nodes: tuple[str, ...]) -> AdmittedWorkload:
+    return AdmittedWorkload(
         uid=waiting.uid,
         workspace_id=waiting.workspace_id,
         priority=waiting.priority,
-        placed_at=waiting.submitted_at,
+        admitted_at=waiting.submitted_at,
         nodes=nodes,
-        each=waiting.each,
+        pod_request=waiting.pod_request,
         preemptible=waiting.preemptible,
     )
 
@@ -210,13 +215,13 @@ def figures(nodes: int, waiting: int, different: bool) -> Iterator[str]:
             change = kind()
             spent, made = timed(lambda change=change: planner.replan(change))
             each.append(spent)
-            planner.change(fleet.carry_out(made))
+            planner.update(fleet.carry_out(made))
         yield f"  one change, {kind.__name__}: {spread(each)}"
 
 
 def explained(snapshot: Snapshot, made: Plan) -> str:
     """What it costs to explain one workload for each kind of reason there is."""
-    one = {wait.reason.code: uid for uid, wait in made.waits.items()}
+    one = {wait.reason.code: uid for uid, wait in made.pending.items()}
     return spread([timed(lambda uid=uid: explain(snapshot, uid, PRIORITIES))[0] for uid in one.values()])
 
 

@@ -8,13 +8,15 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+from stoker.concurrency.supervisor import Supervisor
+from stoker.demo.setup import open_demo
 from stoker.domain.clock import SystemClock
-from stoker.domain.resources import Resources
-from stoker.domain.settings import Settings
-from stoker.domain.workload import Kind
-from stoker.engines.base import Order, PodOrder
-from stoker.engines.simulated import SimulatedEngine, fleet_of
-from stoker.server.demo.open import open_demo
+from stoker.domain.cluster.node import DeviceRef
+from stoker.domain.cluster.resources import Resources
+from stoker.domain.settings.schema import Settings
+from stoker.domain.workload.spec import Kind
+from stoker.engines.model import ContainerSpec, LaunchSpec, PodAssignment, WorkloadRef
+from stoker.engines.simulated import SimulatedEngine, build_machine_groups
 from stoker.store import open_store
 
 LARGE = 100_000
@@ -22,19 +24,13 @@ PODS = 10_000
 ROUNDS = 10
 
 
-def order(node: str, gpus: int, seconds: float) -> Order:
+def order(node: str, gpus: int, seconds: float) -> LaunchSpec:
     uid = str(uuid.uuid4())
-    pod = PodOrder(str(uuid.uuid4()), f"job-{uid[:8]}-0", 0, node, tuple(range(gpus)), {})
-    return Order(
-        workload_uid=uid,
-        slug=f"job-{uid[:8]}",
-        namespace="bench",
+    pod = PodAssignment(str(uuid.uuid4()), f"job-{uid[:8]}-0", 0, node, tuple(map(DeviceRef, range(gpus))), {})
+    return LaunchSpec(
+        ref=WorkloadRef(uid=uid, slug=f"job-{uid[:8]}", namespace="bench"),
         kind=Kind.JOB,
-        attempt=1,
-        revision=1,
-        image="",
-        entry_point="",
-        resources=Resources(gpus * 1000, 8000, 2**34),
+        containers=(ContainerSpec(resources=Resources(gpus * 1000, 8000, 2**34)),),
         pods=(pod,),
         annotations={"stoker.simulate/seconds": str(seconds)},
     )
@@ -45,16 +41,18 @@ def readings() -> Iterator[str]:
 
     async def main() -> tuple[int, float]:
         with tempfile.TemporaryDirectory() as folder:
-            engine = await SimulatedEngine.open(Path(folder), groups=fleet_of(LARGE))
-            for name in engine.machines.names[:PODS]:
+            engine = await SimulatedEngine.open(
+                Path(folder), groups=build_machine_groups(LARGE), supervisor=Supervisor(SystemClock())
+            )
+            for name in engine.fleet.names[:PODS]:
                 await engine.apply(order(name, 8, 3600))
             took = []
             for _ in range(ROUNDS):
                 began = time.perf_counter()
-                await engine.readings()
+                await engine.collect()
                 took.append(time.perf_counter() - began)
             await engine.close()
-            return engine.machines.gpus, sorted(took)[ROUNDS // 2]
+            return engine.fleet.gpu_count, sorted(took)[ROUNDS // 2]
 
     gpus, took = asyncio.run(main())
     yield f"{gpus:,} GPUs, {PODS:,} pods: {took * 1000:.0f} ms"
@@ -65,24 +63,24 @@ def pods() -> Iterator[str]:
 
     async def main() -> tuple[float, int]:
         with tempfile.TemporaryDirectory() as folder:
-            engine = await SimulatedEngine.open(Path(folder))
+            engine = await SimulatedEngine.open(Path(folder), supervisor=Supervisor(SystemClock()))
             left, reports = set[str](), 0
             began = time.perf_counter()
 
             async def watch() -> None:
                 nonlocal reports
-                async for report in engine.observe():
+                async for report in engine.watch():
                     reports += 1
                     for pod in report.pods:
-                        if pod.phase.ended:
+                        if pod.phase.is_finished:
                             left.discard(pod.workload_uid)
-                            await engine.forget(pod.workload_uid, 1)
+                            await engine.release(WorkloadRef(uid=pod.workload_uid))
                     if reports > 1 and not left:
                         return
 
             for _ in range(PODS):
                 made = order("gpu-node-1", 1, 0.05)
-                left.add(made.workload_uid)
+                left.add(made.ref.uid)
                 await engine.apply(made)
             await watch()
             took = time.perf_counter() - began

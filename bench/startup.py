@@ -23,7 +23,7 @@ HELPS = 21
 IDLE_SECONDS = 5.0
 IDLE_LIMIT_MB = 90.0
 HELP_LIMIT = 6.0
-PATIENCE_SECONDS = 30.0
+TIMEOUT_SECONDS = 30.0
 
 STOKER = (sys.executable, str(Path(sys.executable).with_name("stoker")))
 EMPTY_GROUP = "import click\n@click.group()\ndef cli(): pass\ncli()"
@@ -92,13 +92,13 @@ def running(data_dir: Path) -> Iterator[tuple[subprocess.Popen[bytes], float]]:
     )
     try:
         while not is_ready(port):
-            if process.poll() is not None or time.perf_counter() - begun > PATIENCE_SECONDS:
+            if process.poll() is not None or time.perf_counter() - begun > TIMEOUT_SECONDS:
                 raise RuntimeError("the server did not become ready")
             time.sleep(0.002)
         yield process, time.perf_counter() - begun
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(PATIENCE_SECONDS)
+        process.wait(TIMEOUT_SECONDS)
 
 
 def is_ready(port: int) -> bool:

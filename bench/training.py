@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from tests.property.telemetry.test_training_parser import HOSTILE
 
-from stoker.telemetry.training import TrainingParser
+from stoker.telemetry.training_logs import TrainingParser
 
 LINES = 200_000
 MEGATRON = (

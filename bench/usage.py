@@ -22,25 +22,33 @@ import httpx
 import numpy as np
 import psycopg
 from numpy.typing import NDArray
-from tests.api.lab import Lab
+from tests.api.harness import Harness
+from tests.clock import ManualClock
 from tests.postgres import PostgresServer
 
-from bench.start import judged
-from stoker.controller.observe import record_nodes
-from stoker.controller.rollup import LATE_MS, Rollup
-from stoker.domain.clock import rfc3339
-from stoker.domain.identity import Cluster
-from stoker.domain.lifecycle import created
-from stoker.domain.node import Device, Node
-from stoker.domain.readings import Metric
-from stoker.domain.resources import Resources
-from stoker.domain.usage import GPU_HOUR, HOUR_MS
-from stoker.domain.workload import Kind, Pod, PodPhase, Spec, Workload
-from stoker.store import clusters, open_store, pods, samples, workloads
-from stoker.store.base import Store, Transaction
-from stoker.store.pods import Allocation
-from stoker.telemetry.chunks import encode_hour, encode_tick
-from stoker.telemetry.roster import encode, roster_of
+from bench.startup import judged
+from stoker.controller.reconcile.observe import record_nodes
+from stoker.controller.usage.rollup import CLOSE_DELAY_MS, Rollup
+from stoker.domain.access.identity import Cluster
+from stoker.domain.clock import format_rfc3339
+from stoker.domain.cluster.capabilities import SIMULATED_CAPABILITIES
+from stoker.domain.cluster.node import Device, Node
+from stoker.domain.cluster.resources import Resources
+from stoker.domain.cluster.samples import GpuMetric
+from stoker.domain.usage.ledger import GPU_HOUR, HOUR_MS
+from stoker.domain.workload.lifecycle import submit_transition
+from stoker.domain.workload.model import Workload
+from stoker.domain.workload.phase import PodPhase
+from stoker.domain.workload.pod import Pod
+from stoker.domain.workload.spec import Kind, Spec
+from stoker.store import open_store
+from stoker.store.cluster import clusters
+from stoker.store.db.base import Store, Transaction
+from stoker.store.telemetry import gpu_samples
+from stoker.store.workloads import allocations, pods, transitions
+from stoker.store.workloads.allocations import Allocation
+from stoker.telemetry.tsdb.codec import encode_hour, encode_tick
+from stoker.telemetry.tsdb.device_index import build_device_index, encode
 
 ROWS = int(os.environ.get("STOKER_BENCH_ROWS", "10_000_000"))
 HOURS = 2_000
@@ -53,8 +61,8 @@ CLOSE_LIMIT_SECONDS, CLOSE_LIMIT_MB = 6.0, 1200.0
 CLUSTER = "c1"
 PATH = "/api/v1/gpu-aggregation/workloads/hourly-stats"
 HOUR = 1_768_471_200_000
-"""2026-01-15T10:00:00Z; a lab's clock stands half an hour later."""
-MIGRATIONS = importlib.resources.files("stoker.store") / "migrations"
+"""2026-01-15T10:00:00Z; a harness's clock stands half an hour later."""
+SCHEMA = importlib.resources.files("stoker.store") / "schema"
 FILL = """
 INSERT INTO workload_hour
 SELECT :cluster_id, :hour_at, 'uid-' || w, n, 'job-' || w || '-x2k4b', 'job-' || w,
@@ -96,9 +104,9 @@ def pages() -> Iterator[str]:
 def _pages_on(name: str, database: str) -> Iterator[str]:
     with (
         tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder,
-        Lab(Path(folder) / "data", database) as lab,
+        Harness(Path(folder) / "data", database) as harness,
     ):
-        local = lab.run(lab.installation.store.read(lambda tx: clusters.find(tx, "local")))
+        local = harness.run(harness.installation.store.read(lambda tx: clusters.find(tx, "local")))
         assert local is not None
         begun = time.perf_counter()
         if database:
@@ -108,21 +116,21 @@ def _pages_on(name: str, database: str) -> Iterator[str]:
         yield f"{name}: {ROWS:,} rows of {HOURS:,} hours built in {time.perf_counter() - begun:.0f} s"
         gc.collect()
         gc.freeze()  # as a server does once it is ready
-        idle = _timed(lab, "/healthz")[1]
+        idle = _timed(harness, "/healthz")[1]
         yield f"  {'beside: a request that does nothing':<30} {_summary(idle)}"
-        whole = {"start_time": rfc3339(HOUR - HOURS * HOUR_MS), "end_time": rfc3339(HOUR)}
-        day = {**whole, "start_time": rfc3339(HOUR - 24 * HOUR_MS)}
+        whole = {"start_time": format_rfc3339(HOUR - HOURS * HOUR_MS), "end_time": format_rfc3339(HOUR)}
+        day = {**whole, "start_time": format_rfc3339(HOUR - 24 * HOUR_MS)}
         for label, query, limit in (
             ("whole range", whole, PAGE_LIMIT_MS),
             ("24 hours", day, PAGE_LIMIT_MS),
-            ("one hour", {**whole, "start_time": rfc3339(HOUR - HOUR_MS)}, PAGE_LIMIT_MS),
+            ("one hour", {**whole, "start_time": format_rfc3339(HOUR - HOUR_MS)}, PAGE_LIMIT_MS),
             ("one namespace", {**whole, "namespace": "team-7"}, PAGE_LIMIT_MS),
             ("one namespace, 24 hours", {**day, "namespace": "team-7"}, PAGE_LIMIT_MS),
             ("one name", {**whole, "workload_name": "job-77"}, NAME_LIMIT_MS),
         ):
             for way in ("asc", "desc"):
                 asked = httpx.QueryParams({**query, "order_by": "utilization", "order_direction": way})
-                answer, times = _timed(lab, f"{PATH}?{asked}")
+                answer, times = _timed(harness, f"{PATH}?{asked}")
                 found = answer.json()["data"]
                 assert len(found["data"]) == 20, answer.text
                 yield (
@@ -131,12 +139,12 @@ def _pages_on(name: str, database: str) -> Iterator[str]:
                 )
 
 
-def _timed(lab: Lab, path: str) -> tuple[httpx.Response, list[float]]:
+def _timed(harness: Harness, path: str) -> tuple[httpx.Response, list[float]]:
     """The answer, and how many milliseconds it took each time but the first."""
-    answer, times = lab.get(path), []
+    answer, times = harness.get(path), []
     for _ in range(REQUESTS):
         begun = time.perf_counter()
-        answer = lab.get(path)
+        answer = harness.get(path)
         times.append(1000 * (time.perf_counter() - begun))
     return answer, times
 
@@ -173,7 +181,7 @@ def _fill_postgres(url: str, cluster_id: str) -> None:
 
         run("SET maintenance_work_mem = '512MB'", {})
         for number in range(HOURS):
-            run("SELECT make_month(:at)", {"at": HOUR - number * HOUR_MS})
+            run("SELECT create_month_partitions(:at)", {"at": HOUR - number * HOUR_MS})
         _fill(run, cluster_id, _indexes("postgres"))
         run("VACUUM ANALYZE workload_hour", {})
         run("VACUUM ANALYZE workload_hour_count", {})
@@ -195,9 +203,9 @@ def _fill(run: Run, cluster_id: str, indexes: dict[str, str]) -> None:
 
 
 def _indexes(kind: str) -> dict[str, str]:
-    """The indexes of the table, as they stand in the migrations."""
+    """The indexes of the table, as the schema files define them."""
     found: dict[str, str] = {}
-    for path in sorted((MIGRATIONS / kind).iterdir(), key=lambda path: path.name):
+    for path in sorted((SCHEMA / kind).iterdir(), key=lambda path: path.name):
         text = path.read_text(encoding="utf-8")
         for statement in re.findall(r"^(?:CREATE|DROP) INDEX [^;]*workload_hour_[^;]*", text, re.MULTILINE):
             name = statement.split()[2]
@@ -238,21 +246,16 @@ def close() -> Iterator[str]:
             yield f"  peak {megabytes:.0f} MB" + judged(megabytes, CLOSE_LIMIT_MB)
 
 
-class _Late:
-    def now(self) -> int:
-        return HOUR + HOUR_MS + LATE_MS
-
-
 def _close(folder: str) -> tuple[float, float, float, int]:
     """Seconds by the clock and on a processor, the most memory, and how many workloads were written."""
 
     async def work() -> tuple[float, float, int]:
         store = open_store("", Path(folder), pool=1)
         begun, before = time.perf_counter(), time.process_time()
-        closed = await Rollup(store, CLUSTER, _Late(), 1.0).catch_up()
+        closed = await Rollup(store, CLUSTER, ManualClock(HOUR + HOUR_MS + CLOSE_DELAY_MS), 1.0).catch_up()
         seconds, busy = time.perf_counter() - begun, time.process_time() - before
         assert closed == 1
-        rows = await store.read(lambda tx: tx.all("SELECT COUNT(*), SUM(samples) FROM workload_hour"))
+        rows = await store.read(lambda tx: tx.fetch_all("SELECT COUNT(*), SUM(samples) FROM workload_hour"))
         await store.close()
         assert rows[0][1] == GPUS * HOUR_MS // TICK_MS
         return seconds, busy, rows[0][0]
@@ -269,7 +272,11 @@ def _prepare(folder: str, compacted: bool) -> int:
 
     async def work() -> None:
         store = open_store("", Path(folder), pool=1)
-        await store.write(lambda tx: clusters.add(tx, Cluster(CLUSTER, "big", "simulated", "", HOUR)))
+        await store.write(
+            lambda tx: clusters.add(
+                tx, Cluster(CLUSTER, "big", "simulated", "", HOUR, capabilities=SIMULATED_CAPABILITIES)
+            )
+        )
         for first in range(0, len(nodes), 500):
             some = nodes[first : first + 500]
             await store.write(lambda tx, some=some: record_nodes(tx, CLUSTER, some, HOUR))
@@ -284,31 +291,33 @@ def _prepare(folder: str, compacted: bool) -> int:
 
 
 async def _say(store: Store, nodes: list[Node], *, compacted: bool) -> None:
-    roster = roster_of(nodes)
+    roster = build_device_index(nodes)
     ats = np.arange(HOUR, HOUR + HOUR_MS, TICK_MS, dtype=np.int64)
     columns = _columns(len(ats))
     body = encode(roster)
-    number = await store.write(lambda tx: samples.roster_for(tx, CLUSTER, body, roster.gpus, HOUR))
+    number = await store.write(
+        lambda tx: gpu_samples.get_or_add_device_index(tx, CLUSTER, body, roster.gpu_count, HOUR)
+    )
     if compacted:
         packed = encode_hour(ats, columns)
-        await store.write(lambda tx: samples.add_chunks(tx, CLUSTER, HOUR, number, packed, HOUR + HOUR_MS))
+        await store.write(lambda tx: gpu_samples.add_block(tx, CLUSTER, HOUR, number, packed, HOUR + HOUR_MS))
         return
     for tick, at in enumerate(ats.tolist()):
         stripes = encode_tick({metric: values[:, tick] for metric, values in columns.items()})
-        await store.write(lambda tx, at=at, stripes=stripes: samples.add_tick(tx, CLUSTER, at, number, stripes))
+        await store.write(lambda tx, at=at, stripes=stripes: gpu_samples.add_tick(tx, CLUSTER, at, number, stripes))
 
 
-def _columns(ticks: int) -> dict[Metric, NDArray[np.float32]]:
+def _columns(ticks: int) -> dict[GpuMetric, NDArray[np.float32]]:
     """Readings that wander, as real ones do."""
     dice = np.random.default_rng(11)
     level = dice.uniform(0.2, 0.95, (GPUS, 1)).astype(np.float32)
     noise = dice.normal(0, 0.03, (GPUS, ticks)).astype(np.float32)
     utilization = np.clip(level + noise, 0, 1)
     return {
-        Metric.UTILIZATION: utilization,
-        Metric.MEMORY_USED: np.float32(40 * 2**30) + utilization * np.float32(2**30),
-        Metric.POWER: 200 + 500 * utilization,
-        Metric.TEMPERATURE: 40 + 40 * utilization,
+        GpuMetric.UTILIZATION: utilization,
+        GpuMetric.MEMORY_USED: np.float32(40 * 2**30) + utilization * np.float32(2**30),
+        GpuMetric.POWER: 200 + 500 * utilization,
+        GpuMetric.TEMPERATURE: 40 + 40 * utilization,
     }
 
 
@@ -336,7 +345,7 @@ def _hold(transaction: Transaction, number: int, nodes: list[Node]) -> None:
         submitted_at=HOUR,
         phase_at=HOUR,
     )
-    workloads.add(transaction, created(job))
+    transitions.add(transaction, submit_transition(job))
     made = [
         Pod(
             uid=f"{uid}-{rank}",
@@ -355,10 +364,16 @@ def _hold(transaction: Transaction, number: int, nodes: list[Node]) -> None:
         for rank, node in enumerate(nodes)
     ]
     pods.add(transaction, CLUSTER, made)
-    pods.allocate(
+    allocations.allocate(
         transaction,
         CLUSTER,
-        [Allocation(pod.uid, device, uid, pod.node, "MI300X", 1000, HOUR) for pod in made for device in pod.devices],
+        [
+            Allocation(
+                pod.uid, device, uid, pod.node, "MI300X", 1000, HOUR, f"gpu-{int(pod.node[5:])}-{device}", device
+            )
+            for pod in made
+            for device in pod.devices
+        ],
     )
 
 

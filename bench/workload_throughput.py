@@ -19,7 +19,7 @@ CLIENTS = 64
 AHEAD = 4_000
 """So many may be under way at once: clients wait when the server falls behind."""
 TARGET = 1_000
-PATIENCE_SECONDS = 120.0
+TIMEOUT_SECONDS = 120.0
 TEAM = "lives"
 RUNS = {"stoker.simulate/seconds": "0.2"}
 """Long enough to be seen running."""
@@ -34,20 +34,20 @@ def lives() -> Iterator[str]:
 async def _lives(server: Server) -> list[str]:
     watch = Connection(server)
     await watch.ask("POST", "/api/stoker/v1/workspaces", json.dumps({"name": TEAM, "cluster": "demo"}).encode())
-    crowd = Crowd(server, watch)
+    clients = ClientPool(server, watch)
     before, began = Used(server.pid), time.monotonic()
-    await crowd.work(began + SECONDS)
+    await clients.work(began + SECONDS)
     taken, after = time.monotonic() - began, Used(server.pid)
-    under_way, speed = crowd.submitted - crowd.completed, crowd.completed / taken
-    drained = await crowd.drain()
+    under_way, speed = clients.submitted - clients.completed, clients.completed / taken
+    drained = await clients.drain()
     return [
         f"{speed:.0f} lives a second over {taken:.0f} s ({'kept' if speed >= TARGET else 'BROKEN'}: {TARGET} wanted)",
-        f"{crowd.submitted} submitted, {under_way} under way at the end; they were over {drained:.1f} s later",
-        f"server: {after.since(before, taken)}; {after.each(before, crowd.submitted)}; {server.megabytes:.0f} MB",
+        f"{clients.submitted} submitted, {under_way} under way at the end; they were over {drained:.1f} s later",
+        f"server: {after.since(before, taken)}; {after.each(before, clients.submitted)}; {server.megabytes:.0f} MB",
     ]
 
 
-class Crowd:
+class ClientPool:
     """Clients that submit as fast as they are answered, as long as the server keeps up."""
 
     def __init__(self, server: Server, watch: Connection) -> None:
@@ -64,7 +64,7 @@ class Crowd:
         """Seconds until all that were submitted are over."""
         began = time.monotonic()
         while self.completed < self.submitted:
-            if time.monotonic() > began + PATIENCE_SECONDS:
+            if time.monotonic() > began + TIMEOUT_SECONDS:
                 raise RuntimeError(f"{self.submitted - self.completed} lives have not ended")
             await asyncio.sleep(0.1)
             await self._count()

@@ -27,14 +27,19 @@ from typing import Any
 import psutil
 
 from bench.pods import memory
-from bench.start import free_port, judged
+from bench.startup import free_port, judged
 from bench.writes import in_turns, report
-from stoker.domain.identity import Cluster
-from stoker.domain.lifecycle import created
-from stoker.domain.resources import Resources
-from stoker.domain.workload import Kind, Spec, Workload
-from stoker.store import audit, clusters, open_store, workloads
-from stoker.store.base import Store, Transaction
+from stoker.domain.access.identity import Cluster
+from stoker.domain.cluster.capabilities import LOCAL_CAPABILITIES
+from stoker.domain.cluster.resources import Resources
+from stoker.domain.workload.lifecycle import submit_transition
+from stoker.domain.workload.model import Workload
+from stoker.domain.workload.spec import Kind, Spec
+from stoker.store import open_store
+from stoker.store.cluster import clusters
+from stoker.store.db.base import Store, Transaction
+from stoker.store.identity import audit
+from stoker.store.workloads import transitions
 
 WORKLOADS = "/api/custom/workloads"
 STOKER = (sys.executable, str(Path(sys.executable).with_name("stoker")))
@@ -46,7 +51,7 @@ PAUSE_SECONDS = 0.2
 CROWD = 1000
 SLURM_ROUNDS = 20
 POD_LIMIT_MB = 8.0
-PATIENCE_SECONDS = 120.0
+TIMEOUT_SECONDS = 120.0
 BEGAN = "echo $EPOCHREALTIME"
 
 
@@ -92,7 +97,7 @@ class Server:
     def close(self) -> None:
         self._process.send_signal(signal.SIGTERM)
         with self._process:
-            self._process.wait(PATIENCE_SECONDS)
+            self._process.wait(TIMEOUT_SECONDS)
 
 
 class Connection:
@@ -223,7 +228,7 @@ def own_store() -> Generator[tuple[asyncio.Runner, Store, Callable[[Transaction]
     try:
         with asyncio.Runner() as runner:
             store = open_store("", folder, 8)
-            cluster = Cluster("bench", "bench", "local", "", 1)
+            cluster = Cluster("bench", "bench", "local", "", 1, capabilities=LOCAL_CAPABILITIES)
             runner.run(store.write(lambda tx: clusters.add(tx, cluster)))
             yield runner, store, add_rows
             runner.run(store.close())
@@ -248,9 +253,9 @@ def add_rows(transaction: Transaction) -> None:
         submitted_at=1,
         phase_at=1,
     )
-    workloads.add(transaction, created(workload))
+    transitions.add(transaction, submit_transition(workload))
     words = dict.fromkeys(("actor_id", "actor", "credential", "address", "action", "target", "result"), "bench")
-    transaction.run(audit.ADD, {**words, "id": uid, "at": 1, "detail": "", "trace_id": uid})
+    transaction.execute(audit.ADD, {**words, "id": uid, "at": 1, "detail": "", "trace_id": uid})
 
 
 def latency() -> Iterator[str]:
@@ -317,7 +322,7 @@ async def _crowd(server: Server) -> list[str]:
     lines = [f"{CROWD} jobs accepted in {accepted:.1f} s, all running after {time.perf_counter() - began:.1f} s"]
     shims = [int(lock.read_text()) for lock in server.data_dir.glob("local/pods/*/lock")]
     each = statistics.mean(pss(shim) for shim in shims)
-    lines.append(f"memory of a running pod's keeper: {each:.2f} MB PSS{judged(each, POD_LIMIT_MB)} ({memory(shims)})")
+    lines.append(f"memory of a running pod's shim: {each:.2f} MB PSS{judged(each, POD_LIMIT_MB)} ({memory(shims)})")
     lines.append(f"memory of the server: {server.megabytes:.0f} MB RSS, {before:.0f} MB before")
     began = time.perf_counter()
     await connections[0].ask("POST", f"{WORKLOADS}/stop", json.dumps({"workloadIds": names}).encode())
@@ -331,10 +336,10 @@ async def _crowd(server: Server) -> list[str]:
 
 async def counted(connection: Connection, phase: str, wanted: int) -> None:
     """Wait until so many workloads are in this phase."""
-    give_up = time.monotonic() + PATIENCE_SECONDS
+    give_up = time.monotonic() + TIMEOUT_SECONDS
     while (await connection.ask("GET", f"{WORKLOADS}?phase={phase}&limit=1"))["totalCount"] < wanted:
         if time.monotonic() > give_up:
-            raise RuntimeError(f"not all are {phase} after {PATIENCE_SECONDS:.0f} s")
+            raise RuntimeError(f"not all are {phase} after {TIMEOUT_SECONDS:.0f} s")
         await asyncio.sleep(0.1)
 
 
@@ -435,7 +440,7 @@ class Slurm:
         for process in reversed(self._processes):
             process.terminate()
             with process:
-                process.wait(PATIENCE_SECONDS)
+                process.wait(TIMEOUT_SECONDS)
 
     def _run(self, *command: str) -> None:
         with (self._folder / f"{command[0]}.out").open("wb") as out:
@@ -475,7 +480,7 @@ class Slurm:
 
 
 def until(check: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + PATIENCE_SECONDS
+    give_up = time.monotonic() + TIMEOUT_SECONDS
     while not check():
         if time.monotonic() > give_up:
             raise RuntimeError("Slurm did not start")

@@ -21,11 +21,12 @@ from typing import Any
 import psycopg
 from tests.postgres import PostgresServer
 
-from stoker.store import audit, idempotency, open_store
-from stoker.store.base import Store, Transaction
-from stoker.store.counters import NEXT
-from stoker.store.postgres_session import to_psycopg
-from stoker.store.sqlite_file import connect
+from stoker.store import open_store
+from stoker.store.db.base import Store, Transaction
+from stoker.store.db.postgres.connection import to_psycopg_sql
+from stoker.store.db.sqlite.connection import connect
+from stoker.store.identity import audit, idempotency
+from stoker.store.sql.sequences import ADVANCE
 
 ROUNDS = 4
 ROUND_SECONDS = 1.0
@@ -44,13 +45,13 @@ def rows(counter: str) -> list[tuple[str, dict[str, object]]]:
             idempotency.ADD,
             {"user_id": "bench", "key_sha256": number, "request_sha256": number, "answer": "{}", "created_at": 1},
         ),
-        (NEXT, {"name": counter, "count": 1}),
+        (ADVANCE, {"name": counter, "count": 1}),
     ]
 
 
 def change(transaction: Transaction, counter: str) -> None:
     for sql, params in rows(counter):
-        transaction.run(sql, params)
+        transaction.execute(sql, params)
 
 
 async def through_store(store: Store, clients: int, counter: Callable[[int], str]) -> int:
@@ -86,7 +87,7 @@ def bare_postgres(connections: list[psycopg.Connection[Any]]) -> int:
         connection = connections[number]
         while time.monotonic() < until:
             for sql, params in rows(f"bare{number}"):
-                connection.execute(to_psycopg(sql), params)
+                connection.execute(to_psycopg_sql(sql), params)
             connection.commit()
             counts[number] += 1
 
