@@ -1,4 +1,4 @@
-"""What every test may ask for: an event loop, and a store or a database of both kinds."""
+"""Fixtures of all tests: an event loop, and a store or a database of both kinds."""
 
 import asyncio
 import os
@@ -14,17 +14,25 @@ import pytest
 from hypothesis import settings
 
 from stoker.store import open_store
-from stoker.store.base import Store
+from stoker.store.db.base import Store
 
 T = TypeVar("T")
 
 pytest_plugins = ["tests.postgres"]
+pytest.register_assert_rewrite("tests.conformance")
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # what is started in the background ignores it from birth
 
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("dev", deadline=None)
-settings.load_profile("ci" if os.environ.get("CI") == "true" else "dev")
+settings.register_profile("fast", deadline=None, max_examples=10)
+settings.load_profile(os.environ.get("STOKER_TEST_PROFILE") or ("ci" if os.environ.get("CI") == "true" else "dev"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run files with slow tests first, so that no worker is left with one at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
 
 
 class LoopRun(Protocol):
@@ -40,7 +48,7 @@ def loop_run() -> Iterator[LoopRun]:
 
 @pytest.fixture
 def shared_folder() -> Iterator[Path]:
-    """A folder that jobs can write too: /tmp is each pod's own, and jobs may run as another user."""
+    """A folder that jobs can write to: /tmp is private to each pod, and jobs may run as another user."""
     folder = Path(tempfile.mkdtemp(prefix="stoker-test-", dir="/var/tmp"))
     folder.chmod(0o777)
     yield folder
@@ -54,7 +62,7 @@ def shared_folder() -> Iterator[Path]:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def database_url(request: pytest.FixtureRequest) -> str:
-    """What `--database` takes: nothing for SQLite, and a PostgreSQL with the current schema."""
+    """The value of `--database`: empty for SQLite, and a PostgreSQL with the current schema."""
     return "" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
 
 

@@ -26,16 +26,23 @@ def program(config: pytest.Config, package: str, name: str) -> str:
 
 
 def _unpack(folder: Path, package: str, to: Path) -> None:
+    if reason := unpack_package(folder, package, to):
+        pytest.skip(reason)
+
+
+def unpack_package(folder: Path, package: str, to: Path) -> str:
+    """Download a package into `folder` and unpack it; why that is not possible, or nothing."""
     if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
-        pytest.skip(f"{package} is not installed, and this is not a Debian that could fetch it")
+        return f"{package} is not installed, and this is not a Debian that could fetch it"
     if not _download(folder, package) and not (_update(folder) and _download(folder, package, _lists(folder))):
-        pytest.skip(f"{package} is not installed, and Debian's packages cannot be reached")
+        return f"{package} is not installed, and Debian's packages cannot be reached"
     (file,) = folder.glob(f"{package}_*.deb")
     half = to.with_suffix(".half")
     shutil.rmtree(half, ignore_errors=True)
     subprocess.run(["dpkg", "-x", file, half], check=True)
     half.rename(to)
     file.unlink()
+    return ""
 
 
 def _download(folder: Path, package: str, options: list[str] | None = None) -> bool:

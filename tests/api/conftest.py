@@ -1,4 +1,4 @@
-"""Labs: installations that a test builds and asks in its own process."""
+"""Installations in the test's own process."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -6,36 +6,36 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
-from tests.api.lab import Lab
+from tests.api.harness import Harness
 
 
-class OpenLab(Protocol):
-    def __call__(self, **settings: Any) -> Lab: ...
+class OpenHarness(Protocol):
+    def __call__(self, **settings: Any) -> Harness: ...
 
 
 @pytest.fixture
-def open_lab(tmp_path: Path) -> Iterator[OpenLab]:
-    """Opens labs on SQLite with settings of the test's choice."""
+def open_harness(tmp_path: Path) -> Iterator[OpenHarness]:
+    """Opens installations on SQLite with the given settings."""
     with ExitStack() as stack:
-        yield lambda **settings: stack.enter_context(Lab(tmp_path / "data", **settings))
+        yield lambda **settings: stack.enter_context(Harness(tmp_path / "data", **settings))
 
 
 @pytest.fixture
-def lab(open_lab: OpenLab) -> Lab:
+def harness(open_harness: OpenHarness) -> Harness:
     """A fresh installation on SQLite."""
-    return open_lab()
+    return open_harness()
 
 
 @pytest.fixture
-def any_lab(database_url: str, tmp_path: Path) -> Iterator[Lab]:
+def any_harness(database_url: str, tmp_path: Path) -> Iterator[Harness]:
     """A fresh installation on each kind of database."""
-    with Lab(tmp_path / "data", database_url) as opened:
+    with Harness(tmp_path / "data", database_url) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
-def shared_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """One installation for the tests of a module that leave nothing behind for each other."""
-    with Lab(tmp_path_factory.mktemp("lab") / "data") as opened:
+def shared_harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
+    """One installation for the tests of a module that do not affect each other."""
+    with Harness(tmp_path_factory.mktemp("harness") / "data") as opened:
         opened.add_staff()
         yield opened

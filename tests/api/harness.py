@@ -1,6 +1,6 @@
-"""An installation inside the test's own process, asked over ASGI, on a clock that only the test moves.
+"""An installation inside the test's own process, called over ASGI, with a clock that only the test advances.
 
-It has no engine: whatever a test submits is accepted and queued, and never run.
+It has no engine: submitted workloads are accepted and stay pending.
 """
 
 import asyncio
@@ -14,11 +14,15 @@ from unittest import mock
 
 import httpx
 from starlette.types import Message, Receive, Scope, Send
+from tests.clock import ManualClock
 
-from stoker.api.app import Api
-from stoker.domain.settings import Settings
-from stoker.server.build import Installation, installed
-from stoker.server.fleet import Fleet
+from stoker.api.http.app import AsgiApp
+from stoker.controller.runtime.lease import LEASE_DURATION_MS
+from stoker.domain.settings.schema import Settings
+from stoker.server.composition import Installation, running_installation
+from stoker.server.runtime.cluster_runtime import ClusterRuntime
+from stoker.services.fleet.leadership import LEASE_LOOP
+from stoker.services.identity.bootstrap import LOCAL_CLUSTER
 
 T = TypeVar("T")
 Ask = Coroutine[Any, Any, httpx.Response]
@@ -31,21 +35,15 @@ FAR = "203.0.113.9"
 """A peer that is not on this machine."""
 
 
-class StoppedClock:
-    """Stands still until it is moved."""
+class StoppedClock(ManualClock):
+    """A clock that stands still until a test sets it."""
 
     def __init__(self, now: int = START) -> None:
-        self._now = now
-
-    def now(self) -> int:
-        return self._now
-
-    def advance(self, *, seconds: float = 0, hours: float = 0) -> None:
-        self._now += int((seconds + hours * 3600) * 1000)
+        super().__init__(now)
 
 
-class How(TypedDict, total=False):
-    """How a request is sent: as whom, from where, with what."""
+class RequestOptions(TypedDict, total=False):
+    """How a request is sent: the caller, its address, and the content."""
 
     as_: str
     bearer: str
@@ -58,8 +56,8 @@ class How(TypedDict, total=False):
     content: bytes | str | AsyncIterator[bytes]
 
 
-class Lab:
-    """`lab.get(path, as_="viewer")` asks with that user's API key; without `as_` nobody is signed in."""
+class Harness:
+    """`harness.get(path, as_="viewer")` sends a request with that user's API key; without `as_` it is anonymous."""
 
     def __init__(self, data_dir: Path, database: str = "", **settings: Any) -> None:
         settings.setdefault("reserve_bytes", 0)
@@ -69,11 +67,22 @@ class Lab:
         self._numbers = itertools.count(1)
         self._stack = AsyncExitStack()
         self._runner = asyncio.Runner()
-        with mock.patch.object(Fleet, "running", _without_engines):
-            opening = self._stack.enter_async_context(installed(self.settings, self.clock))
+        with mock.patch.object(ClusterRuntime, "running", _without_engines):
+            opening = self._stack.enter_async_context(running_installation(self.settings, self.clock))
             self.installation: Installation = self.run(opening)
-        self.app: Api = self.installation.api
+        self.app: AsgiApp = self.installation.api
+        self.loops = self.installation.loops
+        self.drive()
         self.keys["admin"] = self.installation.admin_key_file.read_text().strip()
+
+    def drive(self) -> None:
+        """Hold the lease of the local cluster, as a server with an engine does."""
+        self.loops.record_start(LEASE_LOOP, LOCAL_CLUSTER, self.clock.now())
+
+    def stop_driving(self) -> None:
+        """Let the lease of the local cluster expire."""
+        self.loops.record_stop(LEASE_LOOP, LOCAL_CLUSTER)
+        self.clock.advance(LEASE_DURATION_MS / 1000)
 
     def __enter__(self) -> Self:
         return self
@@ -88,8 +97,8 @@ class Lab:
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self._runner.run(work)
 
-    async def ask(self, method: str, path: str, **how: Unpack[How]) -> httpx.Response:
-        """One request; each has a client of its own, so no cookie is remembered."""
+    async def ask(self, method: str, path: str, **how: Unpack[RequestOptions]) -> httpx.Response:
+        """Send one request; each has a client of its own, so no cookie is stored."""
         given = how.get("headers", [])
         headers = list(given.items() if isinstance(given, Mapping) else given)
         if "as_" in how:
@@ -107,7 +116,7 @@ class Lab:
             return await client.request(method, path, headers=raw, json=how.get("json"), content=how.get("content"))
 
     async def _begin(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The application, left after the first piece of an answer that goes on for ever."""
+        """The application, disconnected after the first chunk of an endless response."""
         endless = False
 
         async def forward(message: Message) -> None:
@@ -122,26 +131,26 @@ class Lab:
         with contextlib.suppress(_EnoughError):
             await self.app(scope, receive, forward)
 
-    def request(self, method: str, path: str, **how: Unpack[How]) -> httpx.Response:
+    def request(self, method: str, path: str, **how: Unpack[RequestOptions]) -> httpx.Response:
         return self.run(self.ask(method, path, **how))
 
-    def get(self, path: str, **how: Unpack[How]) -> httpx.Response:
+    def get(self, path: str, **how: Unpack[RequestOptions]) -> httpx.Response:
         return self.request("GET", path, **how)
 
-    def post(self, path: str, **how: Unpack[How]) -> httpx.Response:
+    def post(self, path: str, **how: Unpack[RequestOptions]) -> httpx.Response:
         return self.request("POST", path, **how)
 
-    def put(self, path: str, **how: Unpack[How]) -> httpx.Response:
+    def put(self, path: str, **how: Unpack[RequestOptions]) -> httpx.Response:
         return self.request("PUT", path, **how)
 
-    def patch(self, path: str, **how: Unpack[How]) -> httpx.Response:
+    def patch(self, path: str, **how: Unpack[RequestOptions]) -> httpx.Response:
         return self.request("PATCH", path, **how)
 
-    def delete(self, path: str, **how: Unpack[How]) -> httpx.Response:
+    def delete(self, path: str, **how: Unpack[RequestOptions]) -> httpx.Response:
         return self.request("DELETE", path, **how)
 
     def together(self, *asks: Ask) -> list[httpx.Response]:
-        """The answers to requests that are all under way at once, in the order of the requests."""
+        """The responses to concurrent requests, in the order of the requests."""
 
         async def gather() -> list[httpx.Response]:
             return await asyncio.gather(*asks)
@@ -149,15 +158,15 @@ class Lab:
         return self.run(gather())
 
     async def never(self) -> None:
-        """Nothing more comes."""
+        """A receive call that never returns."""
         await asyncio.Event().wait()
 
     def name(self, stem: str) -> str:
-        """A name nobody has yet."""
+        """An unused name."""
         return f"{stem}-{next(self._numbers)}"
 
     def add_user(self, name: str = "", *, role: str = "user", password: str = "") -> str:
-        """A user who signs in by API key, and by password where one is given."""
+        """A user with an API key, and with a password if one is given."""
         name = name or self.name("user")
         made = self.post(f"{V1}/users", as_="admin", json={"name": name, "role": role, "password": password})
         assert made.status_code == 201, made.text
@@ -181,12 +190,13 @@ class Lab:
 
     def add_application(self, name: str = "", **fields: Any) -> dict[str, Any]:
         name = name or self.name("application")
-        made = self.post(f"{V1}/applications", as_="admin", json={"name": name, **fields})
+        body = {"name": name, "admin": not fields.get("workspaces"), **fields}
+        made = self.post(f"{V1}/applications", as_="admin", json=body)
         assert made.status_code == 201, made.text
         return made.json()
 
     def add_workload(self, workspace: str, as_: str = "admin", **fields: Any) -> str:
-        """A workload that waits."""
+        """A pending workload."""
         body = {
             "displayName": self.name("work"),
             "workspaceId": workspace,
@@ -195,20 +205,27 @@ class Lab:
             "resource": {"cpu": "1", "memory": "1Gi", "replica": 1},
             **fields,
         }
-        made = self.post(SAFE, as_=as_, json=body)
+        made = self.post(MANAGEMENT_PATH, as_=as_, json=body)
         assert made.status_code == 200, made.text
         return made.json()["workloadId"]
 
     def add_staff(self) -> None:
-        """One user of each kind: of workspace vision, of workspace audio (outsider), and of none (nobody)."""
+        """One user of each role: in workspace vision, in workspace audio (outsider), and in none (nobody)."""
         for name in ("manager", "member", "viewer", "outsider", "nobody"):
             self.add_user(name)
         self.add_workspace("vision", manager="manager", member="member", viewer="viewer")
         self.add_workspace("audio", manager="outsider")
 
-    def log_in(self, name: str, password: str = PASSWORD, **how: Unpack[How]) -> httpx.Response:
+    def log_in(self, name: str, password: str = PASSWORD, **how: Unpack[RequestOptions]) -> httpx.Response:
+        """Log in as a browser does."""
         how["json"] = {"username": name, "password": password}
         return self.post(f"{V1}/login", **how)
+
+    def session_token(self, name: str, password: str = PASSWORD) -> str:
+        """The bearer token of a log-in, as a program requests it."""
+        answer = self.post(f"{V1}/login?token=true", json={"username": name, "password": password})
+        assert answer.status_code == 200, answer.text
+        return answer.json()["accessToken"]
 
     def token(self, client_id: str, secret: str) -> str:
         """An application's bearer token."""
@@ -224,20 +241,20 @@ class Lab:
 
 
 V1 = "/api/stoker/v1"
-SAFE = "/api/custom/workloads"
+MANAGEMENT_PATH = "/api/custom/workloads"
 
 
 class _EnoughError(Exception):
-    """The client has seen what it wanted."""
+    """The client has received enough."""
 
 
 @contextlib.asynccontextmanager
-async def _without_engines(fleet: Fleet, data_dir: Path) -> AsyncIterator[None]:
+async def _without_engines(fleet: ClusterRuntime, data_dir: Path) -> AsyncIterator[None]:
     yield
 
 
 def problem(answer: httpx.Response, code: str, message: str, *, hint: str = "", field: str = "") -> dict[str, Any]:
-    """The native family's body of this error, with the trace id that the answer itself names."""
+    """The native error body, with the trace id of the response itself."""
     return {
         "error": {
             "code": code,

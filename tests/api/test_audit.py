@@ -1,24 +1,24 @@
-"""The audit log: who did what, from where, and how it ended; refusals too."""
+"""The audit log: who did what, from where, and with which result; refusals included."""
 
 from typing import Any
 
 import pytest
-from tests.api.lab import FAR, PASSWORD, STARTED, V1, Lab
+from tests.api.harness import FAR, PASSWORD, STARTED, V1, Harness
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 TRACEPARENT = {"traceparent": f"00-{TRACE}-b7ad6b7169203331-01"}
 
 
-def _one(lab: Lab, **filters: str) -> dict[str, Any]:
-    (record,) = lab.audit(**filters)
+def _one(harness: Harness, **filters: str) -> dict[str, Any]:
+    (record,) = harness.audit(**filters)
     return record
 
 
-def test_a_write_is_recorded_with_who_what_from_where_and_when(any_lab: Lab) -> None:
-    lab = any_lab
-    key_id = lab.get(f"{V1}/keys", as_="admin").json()["items"][0]["id"]
-    lab.post(f"{V1}/users", as_="admin", peer=FAR, headers=TRACEPARENT, json={"name": "li", "role": "admin"})
-    record = _one(lab, action="user.create")
+def test_a_write_is_recorded_with_who_what_from_where_and_when(any_harness: Harness) -> None:
+    harness = any_harness
+    key_id = harness.get(f"{V1}/keys", as_="admin").json()["items"][0]["id"]
+    harness.post(f"{V1}/users", as_="admin", peer=FAR, headers=TRACEPARENT, json={"name": "li", "role": "admin"})
+    record = _one(harness, action="user.create")
     assert record == {
         "id": record["id"],
         "at": STARTED,
@@ -33,29 +33,29 @@ def test_a_write_is_recorded_with_who_what_from_where_and_when(any_lab: Lab) -> 
     }
 
 
-def test_every_kind_of_write_is_recorded_once(lab: Lab) -> None:
-    lab.add_user("li", password=PASSWORD)
-    lab.patch(f"{V1}/users/li", as_="admin", json={"email": "li@example.com"})
-    lab.put(f"{V1}/users/li/password", as_="admin", json={"password": "another password"})
-    lab.post(f"{V1}/departments", as_="admin", json={"name": "research"})
-    lab.patch(f"{V1}/departments/research", as_="admin", json={"description": "x"})
-    lab.delete(f"{V1}/departments/research", as_="admin")
-    lab.add_workspace("vision", viewer="li")
-    lab.patch(f"{V1}/workspaces/vision", as_="admin", json={"quota": {"gpu": "8"}, "preemption": False})
-    lab.delete(f"{V1}/workspaces/vision/members/li", as_="admin")
-    lab.delete(f"{V1}/workspaces/vision", as_="admin")
-    issued = lab.add_application("ci")
+def test_every_kind_of_write_is_recorded_once(harness: Harness) -> None:
+    harness.add_user("li", password=PASSWORD)
+    harness.patch(f"{V1}/users/li", as_="admin", json={"email": "li@example.com"})
+    harness.put(f"{V1}/users/li/password", as_="admin", json={"password": "another password"})
+    harness.post(f"{V1}/departments", as_="admin", json={"name": "research"})
+    harness.patch(f"{V1}/departments/research", as_="admin", json={"description": "x"})
+    harness.delete(f"{V1}/departments/research", as_="admin")
+    harness.add_workspace("vision", viewer="li")
+    harness.patch(f"{V1}/workspaces/vision", as_="admin", json={"quota": {"gpu": "8"}, "preemption": False})
+    harness.delete(f"{V1}/workspaces/vision/members/li", as_="admin")
+    harness.delete(f"{V1}/workspaces/vision", as_="admin")
+    issued = harness.add_application("ci")
     path = f"{V1}/applications/{issued['clientId']}"
-    lab.patch(path, as_="admin", json={"disabled": True})
-    lab.post(f"{path}/secret", as_="admin")
-    lab.delete(path, as_="admin")
-    key = lab.add_key("li", name="nightly")["key"]["id"]
-    lab.delete(f"{V1}/keys/{key}", as_="admin")
-    lab.post(f"{V1}/logout", as_="li")
-    lab.delete(f"{V1}/users/li", as_="admin")
-    done = [(record["action"], record["target"], record["detail"]) for record in lab.audit()]
+    harness.patch(path, as_="admin", json={"disabled": True})
+    harness.post(f"{path}/secret", as_="admin")
+    harness.delete(path, as_="admin")
+    key = harness.add_key("li", name="nightly")["key"]["id"]
+    harness.delete(f"{V1}/keys/{key}", as_="admin")
+    harness.post(f"{V1}/logout", as_="li")
+    harness.delete(f"{V1}/users/li", as_="admin")
+    done = [(record["action"], record["target"], record["detail"]) for record in harness.audit()]
     (first_key,) = [target for _, target, detail in done if detail == "key of li for li"]
-    assert {record["result"] for record in lab.audit()} == {"ok"}
+    assert {record["result"] for record in harness.audit()} == {"ok"}
     assert sorted(done) == sorted(
         [
             ("user.create", "li", "role user"),
@@ -82,19 +82,21 @@ def test_every_kind_of_write_is_recorded_once(lab: Lab) -> None:
     )
 
 
-def test_no_record_holds_a_secret(lab: Lab) -> None:
-    lab.add_user("li", password=PASSWORD)
-    lab.put(f"{V1}/users/li/password", as_="admin", json={"password": "another password"})
-    lab.put(f"{V1}/users/li/password", as_="li", json={"password": "a third password", "currentPassword": "wrong one"})
-    secrets = [PASSWORD, "another password", "a third password", "wrong one", lab.keys["li"]]
-    text = lab.get(f"{V1}/audit", as_="admin").text
+def test_no_record_holds_a_secret(harness: Harness) -> None:
+    harness.add_user("li", password=PASSWORD)
+    harness.put(f"{V1}/users/li/password", as_="admin", json={"password": "another password"})
+    harness.put(
+        f"{V1}/users/li/password", as_="li", json={"password": "a third password", "currentPassword": "wrong one"}
+    )
+    secrets = [PASSWORD, "another password", "a third password", "wrong one", harness.keys["li"]]
+    text = harness.get(f"{V1}/audit", as_="admin").text
     assert not [secret for secret in secrets if secret in text]
 
 
-def test_reads_are_not_recorded(lab: Lab) -> None:
+def test_reads_are_not_recorded(harness: Harness) -> None:
     for path in ("me", "users", "workspaces", "users/ghost"):
-        lab.get(f"{V1}/{path}", as_="admin")
-    assert lab.audit() == []
+        harness.get(f"{V1}/{path}", as_="admin")
+    assert harness.audit() == []
 
 
 @pytest.mark.parametrize(
@@ -128,14 +130,14 @@ def test_reads_are_not_recorded(lab: Lab) -> None:
     ],
 )
 def test_a_refused_write_is_recorded_with_the_reason(
-    any_lab: Lab, method: str, path: str, body: object, action: str, result: str, detail: str
+    any_harness: Harness, method: str, path: str, body: object, action: str, result: str, detail: str
 ) -> None:
-    lab = any_lab
-    lab.add_user("li")
-    lab.clock.advance(seconds=7)
-    answer = lab.request(method, f"{V1}/{path}", as_="li", peer=FAR, headers=TRACEPARENT, json=body)
+    harness = any_harness
+    harness.add_user("li")
+    harness.clock.advance(seconds=7)
+    answer = harness.request(method, f"{V1}/{path}", as_="li", peer=FAR, headers=TRACEPARENT, json=body)
     assert answer.is_error
-    record = _one(lab, actor="li")
+    record = _one(harness, actor="li")
     assert record == {
         "id": record["id"],
         "at": "2026-01-15T10:30:07.000Z",
@@ -151,43 +153,79 @@ def test_a_refused_write_is_recorded_with_the_reason(
     assert record["credential"].startswith("key ")
 
 
-def test_log_ins_are_recorded_whether_they_succeed_or_not(any_lab: Lab) -> None:
-    lab = any_lab
-    lab.add_user("li", password=PASSWORD)
-    lab.log_in("li", "wrong", peer=FAR, headers=TRACEPARENT)
-    lab.clock.advance(seconds=1)
-    lab.log_in("ghost", "wrong", peer=FAR)
-    lab.clock.advance(seconds=1)
-    lab.log_in("li")
-    records = list(reversed(lab.audit(action="session.create")))
+def test_log_ins_are_recorded_whether_they_succeed_or_not(any_harness: Harness) -> None:
+    harness = any_harness
+    harness.add_user("li", password=PASSWORD)
+    harness.log_in("li", "wrong", peer=FAR, headers=TRACEPARENT)
+    harness.clock.advance(seconds=1)
+    harness.log_in("ghost", "wrong", peer=FAR)
+    harness.clock.advance(seconds=1)
+    harness.log_in("li")
+    records = list(reversed(harness.audit(action="session.create")))
     seen = [(record["actor"], record["address"], record["result"]) for record in records]
     assert seen == [("li", FAR, "not_signed_in"), ("ghost", FAR, "not_signed_in"), ("li", "127.0.0.1", "ok")]
     assert records[0]["traceId"] == TRACE
     assert {record["credential"] for record in records} == {"password"}
 
 
-def test_a_write_that_was_rolled_back_left_no_record_of_success(lab: Lab) -> None:
-    lab.post(f"{V1}/applications", as_="admin", json={"name": "ci", "workspaces": ["ghost"]})
-    record = _one(lab, action="application.create")
+def test_refused_calls_do_not_fill_it(any_harness: Harness) -> None:
+    harness = any_harness
+    harness.add_user("li")
+    for _ in range(100):
+        assert harness.post(f"{V1}/users", as_="li", json={"name": "x"}).status_code == 403
+    records = harness.audit(actor="li")
+    assert len(records) == 20
+    harness.clock.advance(seconds=60)
+    harness.post(f"{V1}/users", as_="li", json={"name": "x"})
+    newest = harness.audit(actor="li")[0]
+    assert (
+        newest["detail"] == "Not allowed: user.create is for admins. (80 more like this were refused and not recorded)"
+    )
+    harness.add_user("wu")
+    harness.post(f"{V1}/users", as_="wu", json={"name": "x"})
+    assert len(harness.audit(actor="wu")) == 1
+
+
+def test_log_ins_of_names_that_nobody_has_do_not_fill_it(harness: Harness) -> None:
+    for number in range(40):
+        assert harness.log_in(f"ghost-{number}", "wrong").status_code == 401
+    assert len(harness.audit(action="session.create")) == 20
+    harness.add_user("li", password=PASSWORD)
+    harness.clock.advance(seconds=1)
+    assert harness.log_in("li").status_code == 200
+    assert harness.audit(action="session.create")[0]["result"] == "ok"
+
+
+def test_what_was_done_is_recorded_however_much_was_refused(harness: Harness) -> None:
+    for _ in range(30):
+        harness.post(f"{V1}/departments", as_="admin", json={"name": ""})
+    harness.clock.advance(seconds=1)
+    assert harness.post(f"{V1}/departments", as_="admin", json={"name": "research"}).status_code == 201
+    assert harness.audit(action="department.create")[0]["result"] == "ok"
+
+
+def test_a_write_that_was_rolled_back_left_no_record_of_success(harness: Harness) -> None:
+    harness.post(f"{V1}/applications", as_="admin", json={"name": "ci", "workspaces": ["ghost"]})
+    record = _one(harness, action="application.create")
     assert record["result"] == "bad_request"
 
 
-def test_the_name_of_a_deleted_user_stays(lab: Lab) -> None:
-    lab.add_user("li", role="admin")
-    lab.post(f"{V1}/departments", as_="li", json={"name": "research"})
-    lab.delete(f"{V1}/users/li", as_="admin")
-    assert _one(lab, action="department.create")["actor"] == "li"
+def test_the_name_of_a_deleted_user_stays(harness: Harness) -> None:
+    harness.add_user("li", role="admin")
+    harness.post(f"{V1}/departments", as_="li", json={"name": "research"})
+    harness.delete(f"{V1}/users/li", as_="admin")
+    assert _one(harness, action="department.create")["actor"] == "li"
 
 
 class TestReading:
     @pytest.fixture
-    def busy(self, any_lab: Lab) -> Lab:
+    def busy(self, any_harness: Harness) -> Harness:
         for number in range(5):
-            any_lab.post(f"{V1}/departments", as_="admin", json={"name": f"department-{number}"})
-            any_lab.clock.advance(seconds=60)
-        return any_lab
+            any_harness.post(f"{V1}/departments", as_="admin", json={"name": f"department-{number}"})
+            any_harness.clock.advance(seconds=60)
+        return any_harness
 
-    def test_newest_first_in_pages_that_never_overlap(self, busy: Lab) -> None:
+    def test_newest_first_in_pages_that_never_overlap(self, busy: Harness) -> None:
         targets, before = [], ""
         for _ in range(3):
             page = busy.get(f"{V1}/audit?limit=2&before={before}", as_="admin").json()
@@ -196,11 +234,11 @@ class TestReading:
         assert targets == [["department-4", "department-3"], ["department-2", "department-1"], ["department-0"]]
         assert before is None
 
-    def test_the_times_are_inclusive_at_both_ends(self, busy: Lab) -> None:
+    def test_the_times_are_inclusive_at_both_ends(self, busy: Harness) -> None:
         found = busy.audit(since="2026-01-15T10:31:00Z", until="2026-01-15T18:33:00+08:00")
         assert [record["target"] for record in found] == ["department-3", "department-2", "department-1"]
 
-    def test_it_is_filtered_by_actor_action_target_and_result(self, busy: Lab) -> None:
+    def test_it_is_filtered_by_actor_action_target_and_result(self, busy: Harness) -> None:
         busy.post(f"{V1}/departments", as_="admin", json={"name": "department-1"})
         assert len(busy.audit(action="department.create")) == 6
         assert len(busy.audit(action="department.create", result="ok")) == 5
@@ -210,11 +248,11 @@ class TestReading:
         assert busy.audit(actor="li") == []
 
     @pytest.mark.parametrize(("query", "field"), [("since=soon", "since"), ("until=", "until"), ("limit=0", "limit")])
-    def test_a_filter_that_makes_no_sense_is_refused(self, lab: Lab, query: str, field: str) -> None:
-        answer = lab.get(f"{V1}/audit?{query}", as_="admin")
+    def test_a_filter_that_makes_no_sense_is_refused(self, harness: Harness, query: str, field: str) -> None:
+        answer = harness.get(f"{V1}/audit?{query}", as_="admin")
         assert (answer.status_code, answer.json()["error"]["field"]) == (400, field)
 
-    def test_an_unknown_action_is_refused_with_those_there_are(self, lab: Lab) -> None:
-        answer = lab.get(f"{V1}/audit?action=user.explode", as_="admin")
+    def test_an_unknown_action_is_refused_with_those_there_are(self, harness: Harness) -> None:
+        answer = harness.get(f"{V1}/audit?action=user.explode", as_="admin")
         assert answer.status_code == 400
         assert answer.json()["error"]["message"].startswith('action: "user.explode" is not allowed. Use look-around, ')

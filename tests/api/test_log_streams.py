@@ -1,4 +1,4 @@
-"""Logs of any length are read a piece at a time: every line once, little memory, not too many readers."""
+"""Logs of any length are read in pieces: every line once, with little memory and a limited number of readers."""
 
 import asyncio
 import json
@@ -9,18 +9,21 @@ from pathlib import Path
 
 import pytest
 from starlette.types import Message
-from tests.api.lab import SAFE
+from tests.api.harness import MANAGEMENT_PATH
 from tests.conftest import LoopRun
-from tests.contract.safe.lab import QueueLab
+from tests.contract.management.harness import QueueHarness
 
-from stoker.domain.reach import LogLine
-from stoker.domain.resources import Resources
-from stoker.domain.workload import Pod, PodPhase
-from stoker.services.log_reader import GAP, LogQuery, LogReader
-from stoker.services.logs import AT_ONCE
-from stoker.store import log_chunks, open_store, pods
-from stoker.store.base import Store, Transaction
-from stoker.store.log_chunks import Chunk, Line
+from stoker.domain.cluster.engine_access import LogLine
+from stoker.domain.cluster.resources import Resources
+from stoker.domain.workload.phase import PodPhase
+from stoker.domain.workload.pod import Pod
+from stoker.services.workloads.log_reader import GAP_MESSAGE, LogQuery, LogReader
+from stoker.services.workloads.logs import LINES_BATCH_SIZE
+from stoker.store import open_store
+from stoker.store.db.base import Store, Transaction
+from stoker.store.telemetry import log_chunks
+from stoker.store.telemetry.log_chunks import LogChunk, TimestampedLine
+from stoker.store.workloads import pods
 
 MIB = 2**20
 LINE = "x" * 200
@@ -28,7 +31,7 @@ LATE = 2**60
 
 
 class FakePod:
-    """Has printed numbered lines, of which a collector has kept some."""
+    """A pod that has printed numbered lines, of which a collector has stored some."""
 
     def __init__(self, store: Store, lines: int = 0) -> None:
         self._store = store
@@ -43,8 +46,10 @@ class FakePod:
     async def keep(self, lines: int, cap_bytes: int = 2**40) -> None:
         until = min(self.printed, self.kept + lines)
         if until > self.kept:
-            held: list[Line] = [(number // 3, f"line {number}") for number in range(self.kept, until)]
-            await self._store.write(lambda tx: log_chunks.add(tx, Chunk("pod", "w", 1, held, until), cap_bytes))
+            held: list[TimestampedLine] = [(number // 3, f"line {number}") for number in range(self.kept, until)]
+            await self._store.write(
+                lambda tx: log_chunks.add_chunk(tx, LogChunk("pod", "w", 1, held, until), cap_bytes)
+            )
             self.kept = until
 
     def reader(self, query: LogQuery) -> LogReader:
@@ -71,11 +76,11 @@ def test_every_line_comes_once_while_lines_move_from_the_pod_to_the_store(
         first = max(0, pod.printed - tail)
         query = LogQuery(tail=tail)
         reader = pod.reader(query)
-        assert await reader.begin(LATE) == min(tail, pod.printed)
+        assert await reader.seek_to_tail(LATE) == min(tail, pod.printed)
         read: list[str] = []
-        lines: list[Line] | None = []
+        lines: list[TimestampedLine] | None = []
         while pod.held or lines is not None:
-            lines = await reader.next()
+            lines = await reader.read_next()
             read += [text for _, text in lines or ()]
             pod.printed += chance.randrange(8) if pod.held else 0
             if chance.random() < 0.5:
@@ -99,9 +104,9 @@ def test_the_last_lines_are_those_that_match(
             await pod.keep(lines)
         wanted = [f"line {n}" for n in range(50) if text.lower() in f"line {n}" and n // 3 >= since][-tail:]
         reader = pod.reader(LogQuery(tail=tail, text=text, since=since))
-        assert await reader.begin(LATE) == len(wanted)
+        assert await reader.seek_to_tail(LATE) == len(wanted)
         found: list[str] = []
-        while (lines := await reader.next()) is not None:
+        while (lines := await reader.read_next()) is not None:
             found += [each for _, each in lines]
         assert found == wanted
 
@@ -113,36 +118,36 @@ def test_a_reader_that_is_overtaken_by_the_limit_is_told_of_the_gap(embedded: St
         pod = FakePod(embedded, 30)
         await pod.keep(10)
         reader = pod.reader(LogQuery(tail=100))
-        await reader.begin(LATE)
-        first = await reader.next() or []
+        await reader.seek_to_tail(LATE)
+        first = await reader.read_next() or []
         await pod.keep(10)
         await pod.keep(10, cap_bytes=1)
-        return [text for _, text in [*first, *(await reader.next() or [])]]
+        return [text for _, text in [*first, *(await reader.read_next() or [])]]
 
-    assert loop_run(read()) == [*(f"line {n}" for n in range(10)), GAP, *(f"line {n}" for n in range(20, 30))]
+    assert loop_run(read()) == [*(f"line {n}" for n in range(10)), GAP_MESSAGE, *(f"line {n}" for n in range(20, 30))]
 
 
 def test_the_newest_chunk_stays_whatever_the_limit(embedded: Store, loop_run: LoopRun) -> None:
     async def kept() -> int:
         pod = FakePod(embedded, 10)
         await pod.keep(10, cap_bytes=1)
-        return await embedded.peek(lambda tx: log_chunks.collected_up_to(tx, "pod"))
+        return await embedded.read_inline(lambda tx: log_chunks.collected_position(tx, "pod"))
 
     assert loop_run(kept()) == 10
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueueLab]:
-    with QueueLab(tmp_path_factory.mktemp("logs") / "data") as opened:
+def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueueHarness]:
+    with QueueHarness(tmp_path_factory.mktemp("logs") / "data") as opened:
         opened.add_staff()
         yield opened
 
 
 @pytest.fixture(scope="module")
-def printed(lab: QueueLab) -> str:
+def printed(harness: QueueHarness) -> str:
     """A workload that has printed 100,000 lines, 20 MB, and ended."""
-    ref = lab.submit()
-    workload = lab.inside(ref)
+    ref = harness.submit()
+    workload = harness.inside(ref)
     resources = Resources(cpu_milli=100, memory_bytes=2**28, gpu_milli=0)
     pod = Pod(
         uid="long",
@@ -161,17 +166,17 @@ def printed(lab: QueueLab) -> str:
         pods.add(transaction, workload.cluster_id, [pod])
         for number in range(100):
             lines = [(line, f"{line} {LINE}") for line in range(number * 1000, number * 1000 + 1000)]
-            log_chunks.add(transaction, Chunk("long", workload.uid, 1, lines, number + 1), 2**40)
+            log_chunks.add_chunk(transaction, LogChunk("long", workload.uid, 1, lines, number + 1), 2**40)
 
-    lab.run(lab.installation.store.write(write))
-    return f"{SAFE}/{ref}/pods/{pod.name}/logs"
+    harness.run(harness.installation.store.write(write))
+    return f"{MANAGEMENT_PATH}/{ref}/pods/{pod.name}/logs"
 
 
 @pytest.mark.parametrize("query", ["?tailLines=100000", "?tailLines=100000&follow=true", "?tailLines=100000&grep=x"])
-def test_a_long_log_read_slowly_costs_a_few_megabytes(lab: QueueLab, printed: str, query: str) -> None:
+def test_a_long_log_read_slowly_costs_a_few_megabytes(harness: QueueHarness, printed: str, query: str) -> None:
     async def read() -> tuple[int, int, int]:
         pieces, largest, size = 0, 0, 0
-        scope = lab.scope(printed + query, "member")
+        scope = harness.scope(printed + query, "member")
 
         async def receive() -> Message:
             await asyncio.Event().wait()
@@ -185,50 +190,50 @@ def test_a_long_log_read_slowly_costs_a_few_megabytes(lab: QueueLab, printed: st
 
         tracemalloc.start()
         try:
-            await lab.app(scope, receive, send)
+            await harness.app(scope, receive, send)
             return size, largest, tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
 
-    size, largest, peak = lab.run(read())
+    size, largest, peak = harness.run(read())
     assert size > 100_000 * len(LINE)
-    assert largest < (AT_ONCE + 1) * (len(LINE) + 20)
+    assert largest < (LINES_BATCH_SIZE + 1) * (len(LINE) + 20)
     assert peak < 4 * MIB
 
 
-def test_a_streamed_answer_is_the_documented_one(lab: QueueLab, printed: str) -> None:
-    answer = lab.get(f"{printed}?tailLines=1200&grep=99", as_="member")
+def test_a_streamed_answer_is_the_documented_one(harness: QueueHarness, printed: str) -> None:
+    answer = harness.get(f"{printed}?tailLines=1200&grep=99", as_="member")
     shown = json.loads(answer.content)
     assert list(shown) == ["workloadId", "podId", "namespace", "logs"]
     wanted = [f"{n} {LINE}" for n in range(100_000) if "99" in str(n)]
     assert shown["logs"] == wanted[-1200:]
-    assert lab.get(f"{printed}?grep=nothing", as_="member").json()["logs"] == []
+    assert harness.get(f"{printed}?grep=nothing", as_="member").json()["logs"] == []
 
 
-def test_a_head_request_streams_nothing(lab: QueueLab) -> None:
-    answer = lab.request("HEAD", "/api/stoker/v1/events", as_="member")
+def test_a_head_request_streams_nothing(harness: QueueHarness) -> None:
+    answer = harness.request("HEAD", "/api/stoker/v1/events", as_="member")
     assert (answer.status_code, answer.content) == (200, b"")
 
 
 def test_one_user_has_so_many_streams_and_no_more(tmp_path: Path) -> None:
-    with QueueLab(tmp_path / "data", stream_limit=2) as lab:
-        lab.add_staff()
+    with QueueHarness(tmp_path / "data", stream_limit=2) as harness:
+        harness.add_staff()
         events = "/api/stoker/v1/events"
 
         async def crowd() -> None:
-            async with lab.stream(events, "member") as first, lab.stream(events, "member") as second:
+            async with harness.stream(events, "member") as first, harness.stream(events, "member") as second:
                 assert (first.status, second.status) == (200, 200)
-                refused = await lab.ask("GET", events, as_="member")
+                refused = await harness.ask("GET", events, as_="member")
                 assert (refused.status_code, refused.headers["Retry-After"]) == (429, "5")
                 assert "2 streams" in refused.json()["error"]["message"]
-                assert (await lab.ask("GET", events, as_="viewer")).status_code == 200
-            assert (await lab.ask("GET", events, as_="member")).status_code == 200
+                assert (await harness.ask("GET", events, as_="viewer")).status_code == 200
+            assert (await harness.ask("GET", events, as_="member")).status_code == 200
 
-        lab.run(crowd())
+        harness.run(crowd())
 
 
-def test_both_kinds_of_answer_are_in_the_document_of_the_api(lab: QueueLab) -> None:
-    paths = json.loads(lab.app.openapi)["paths"]
+def test_both_kinds_of_answer_are_in_the_document_of_the_api(harness: QueueHarness) -> None:
+    paths = json.loads(harness.app.openapi)["paths"]
     logs = paths["/api/custom/workloads/{name}/pods/{podId}/logs"]["get"]["responses"]["200"]["content"]
     assert list(logs) == ["application/json", "text/event-stream"]
     events = paths["/api/stoker/v1/events"]["get"]["responses"]["200"]["content"]

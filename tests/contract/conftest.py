@@ -2,14 +2,14 @@
 
 import pytest
 
-from stoker.store import inventory_asked
+from stoker.store.workloads.query import candidates
 
 
 @pytest.fixture(params=[0, 12, 12_000], ids=["walked", "some gathered", "gathered"])
 def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """How many workloads are few: a list is found in several ways, and all of them give the same."""
-    monkeypatch.setattr(inventory_asked, "GATHERED", request.param)
-    monkeypatch.setattr(inventory_asked, "MOST_GATHERED", request.param)
-    monkeypatch.setattr(inventory_asked, "NAMED", 8)
-    monkeypatch.setattr(inventory_asked, "SIZES", (2, 8))
+    monkeypatch.setattr(candidates, "MIN_CANDIDATE_LIMIT", request.param)
+    monkeypatch.setattr(candidates, "MAX_CANDIDATE_LIMIT", request.param)
+    monkeypatch.setattr(candidates, "MAX_UID_LIST", 8)
+    monkeypatch.setattr(candidates, "UID_LIST_SIZES", (2, 8))
     return request.param

@@ -12,13 +12,13 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import httpx
-from tests.engine.local.lab import processes
+from tests.integration.local.harness import processes
 
 T = TypeVar("T")
 STOKER = (sys.executable, str(Path(sys.executable).with_name("stoker")))
 WORKLOADS = "/api/custom/workloads"
 READY = "ready at "
-PATIENCE = 30.0
+TIMEOUT_SECONDS = 30.0
 ENDED = frozenset({"Succeeded", "Failed", "Stopped"})
 
 
@@ -73,7 +73,7 @@ class LiveServer:
         """How it ended, once it has."""
         assert self._process is not None
         with self._process as process:
-            code = process.wait(PATIENCE)
+            code = process.wait(TIMEOUT_SECONDS)
         self._process = None
         return code
 
@@ -110,7 +110,8 @@ class LiveClient:
 
     def __init__(self, server: LiveServer, key: str) -> None:
         self._server = server
-        self._http = httpx.Client(headers={"Authorization": f"Bearer {key}"}, timeout=PATIENCE)
+        self.headers = {"Authorization": f"Bearer {key}"}
+        self._http = httpx.Client(headers=self.headers, timeout=TIMEOUT_SECONDS)
 
     def ask(self, method: str, path: str, **options: Any) -> httpx.Response:
         return self._http.request(method, self._server.address + path, **options)
@@ -132,13 +133,13 @@ class LiveClient:
     def workload(self, name: str) -> Any:
         return self.get(f"{WORKLOADS}/{name}")
 
-    def until(self, name: str, check: Callable[[Any], bool], seconds: float = PATIENCE) -> Any:
+    def until(self, name: str, check: Callable[[Any], bool], seconds: float = TIMEOUT_SECONDS) -> Any:
         """The workload when this was first seen to be true."""
         found = until(lambda: self.workload(name), check, seconds)
         assert check(found), f"after {seconds:g} s: {found}\n{self._server.complaints()[-4000:]}"
         return found
 
-    def end(self, name: str, seconds: float = PATIENCE) -> Any:
+    def end(self, name: str, seconds: float = TIMEOUT_SECONDS) -> Any:
         return self.until(name, lambda found: found["phase"] in ENDED, seconds)
 
     def lines(self, name: str, pod: str = "", **params: Any) -> list[str]:
@@ -163,7 +164,7 @@ def new_workload(script: str, **parts: Any) -> dict[str, Any]:
     }
 
 
-def until(look: Callable[[], T], check: Callable[[T], bool], seconds: float = PATIENCE) -> T:
+def until(look: Callable[[], T], check: Callable[[T], bool], seconds: float = TIMEOUT_SECONDS) -> T:
     """What was seen when it first was right, or last."""
     give_up = time.monotonic() + seconds
     while not check(found := look()) and time.monotonic() < give_up:

@@ -1,6 +1,6 @@
-"""Run as each rank of a gang: meets the others where the environment says, and adds up a vector over all of them.
+"""The program of each rank in the gang tests: an all-reduce over the rendezvous address of the environment.
 
-With `torch` as its argument it does so through torch.distributed, else over plain sockets.
+With the argument `torch` it uses torch.distributed, otherwise plain sockets.
 """
 
 import json
@@ -9,20 +9,20 @@ import socket
 import sys
 import time
 
-PATIENCE = 20.0
+CONNECT_TIMEOUT_SECONDS = 20.0
 
 
-def over_sockets(vector: list[int]) -> list[int]:
-    """Rank 0 adds up what the others send, and sends the sum back to each."""
-    place = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+def reduce_over_sockets(vector: list[int]) -> list[int]:
+    """Rank 0 receives the vectors of the other ranks and sends their sum to each of them."""
+    address = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
     if os.environ["RANK"] != "0":
-        with meet(place) as master, master.makefile("rw") as stream:
+        with connect_to_master(address) as master, master.makefile("rw") as stream:
             stream.write(json.dumps(vector) + "\n")
             stream.flush()
             return json.loads(stream.readline())
     total = vector
-    with socket.create_server(place) as listening:
-        streams = [listening.accept()[0].makefile("rw") for _ in range(int(os.environ["WORLD_SIZE"]) - 1)]
+    with socket.create_server(address) as listener:
+        streams = [listener.accept()[0].makefile("rw") for _ in range(int(os.environ["WORLD_SIZE"]) - 1)]
         for stream in streams:
             total = [a + b for a, b in zip(total, json.loads(stream.readline()), strict=True)]
         for stream in streams:
@@ -31,19 +31,19 @@ def over_sockets(vector: list[int]) -> list[int]:
     return total
 
 
-def meet(place: tuple[str, int]) -> socket.socket:
+def connect_to_master(address: tuple[str, int]) -> socket.socket:
     """A connection to rank 0, which may not listen yet."""
-    give_up = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + CONNECT_TIMEOUT_SECONDS
     while True:
         try:
-            return socket.create_connection(place)
+            return socket.create_connection(address)
         except OSError:
-            if time.monotonic() > give_up:
+            if time.monotonic() > deadline:
                 raise
             time.sleep(0.02)
 
 
-def over_torch(vector: list[int]) -> list[int]:
+def reduce_with_torch(vector: list[int]) -> list[int]:
     import torch  # pyrefly: ignore[missing-import]
     from torch import distributed  # pyrefly: ignore[missing-import]
 
@@ -55,6 +55,6 @@ def over_torch(vector: list[int]) -> list[int]:
 
 
 if __name__ == "__main__":
-    reduce = over_torch if sys.argv[1:] == ["torch"] else over_sockets
+    reduce = reduce_with_torch if sys.argv[1:] == ["torch"] else reduce_over_sockets
     rank = int(os.environ["RANK"])
     print("sum", reduce([1, rank, rank * rank]), "on", os.environ["CUDA_VISIBLE_DEVICES"])

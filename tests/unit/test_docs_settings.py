@@ -4,7 +4,8 @@ import tomllib
 import pytest
 from tests.docs import PAGES, ROOT
 
-from stoker.domain.resolving import describe, resolve
+from stoker.domain.settings.description import describe_settings
+from stoker.domain.settings.loading import resolve_settings
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -15,7 +16,7 @@ def test_a_generated_page_is_up_to_date(path: str) -> None:
 
 def test_the_page_names_every_setting_its_variable_and_its_flag() -> None:
     page = PAGES["docs/settings.md"]()
-    for doc in describe():
+    for doc in describe_settings():
         assert f"| `{doc.name}` | `{doc.env}` | `{doc.flag}` |" in page
 
 
@@ -24,8 +25,8 @@ def test_the_examples_of_the_page_are_settings_that_work() -> None:
     [toml] = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     [shell] = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
     environ = {name: value.strip('"') for name, value in re.findall(r"export (\w+)=(.*)", shell)}
-    from_file = resolve({}, {"HOME": "/home/ada"}, tomllib.loads(toml))
-    from_environment = resolve({}, {"HOME": "/home/ada", **environ}, {})
+    from_file = resolve_settings({}, {"HOME": "/home/ada"}, tomllib.loads(toml))
+    from_environment = resolve_settings({}, {"HOME": "/home/ada", **environ}, {})
     assert from_environment.warnings == ()
     assert from_environment.settings.port == from_file.settings.port == 8443
     assert from_environment.settings.trusted_proxies == from_file.settings.trusted_proxies

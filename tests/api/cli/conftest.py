@@ -1,4 +1,4 @@
-"""A real `stoker serve` in a process of its own, and a terminal to type at it."""
+"""A real `stoker serve` process, and a terminal that runs `stoker` commands against it."""
 
 import os
 import signal
@@ -12,30 +12,33 @@ import msgspec
 import pytest
 
 STOKER = (str(Path(sys.executable).with_name("stoker")),)
-PATIENCE_SECONDS = 20
+TIMEOUT_SECONDS = 20
 PASSWORD = "correct horse battery"
 
 
 class Terminal:
-    """Types `stoker …` as one user of one machine."""
+    """Runs `stoker …` as one user of one machine."""
 
     def __init__(self, home: Path, **environment: str) -> None:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("STOKER_", "XDG_"))}
         self.environment = {**kept, "HOME": str(home), "NO_COLOR": "1", **environment}
 
-    def type(self, *words: str, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+    def type(
+        self, *words: str, stdin: str = "", cwd: str | None = None, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [*STOKER, *words],
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=PATIENCE_SECONDS,
+            timeout=TIMEOUT_SECONDS,
             env={**self.environment, **environment},
+            cwd=cwd,
             check=False,
         )
 
     def ok(self, *words: str, stdin: str = "") -> str:
-        """What it prints; a failure is a failure of the test."""
+        """The output of a command that must succeed."""
         done = self.type(*words, stdin=stdin)
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -45,7 +48,7 @@ class Terminal:
 
 
 class Serving:
-    """A server process that has said it is ready."""
+    """A server process that is ready."""
 
     def __init__(self, home: Path, data_dir: Path, *flags: str) -> None:
         self.data_dir = data_dir
@@ -57,15 +60,15 @@ class Serving:
             env=Terminal(home).environment,
         )
         assert self.process.stdout is not None
-        self.announced = [self.process.stdout.readline().rstrip("\n") for _ in range(4)]
+        self.announced = [self.process.stdout.readline().rstrip("\n") for _ in range(5)]
         self.address = self.announced[0].removeprefix("Stoker is ready at ")
-        self.terminal = Terminal(home, STOKER_SERVER=self.address, STOKER_DATA_DIR=str(data_dir))
+        self.terminal = Terminal(home, STOKER_DATA_DIR=str(data_dir))
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
-        """Its exit code and what it wrote on stderr."""
+        """Stop the server; returns its exit code and its stderr."""
         if self.process.poll() is None:
             self.process.send_signal(number)
-        _, errors = self.process.communicate(timeout=PATIENCE_SECONDS)
+        _, errors = self.process.communicate(timeout=TIMEOUT_SECONDS)
         return self.process.returncode, errors
 
 
@@ -80,11 +83,11 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 
 @pytest.fixture(scope="module")
 def terminal(serving: Serving) -> Terminal:
-    """The admin's terminal on the server's machine: no log-in, no token."""
+    """The terminal of the admin on the server's machine: no log-in, no token."""
     return serving.terminal
 
 
 @pytest.fixture
 def stranger(serving: Serving, tmp_path: Path) -> Terminal:
-    """Another user of the machine, who cannot see the data dir."""
+    """Another user of the machine, who cannot read the data dir."""
     return Terminal(tmp_path, STOKER_SERVER=serving.address)

@@ -1,4 +1,4 @@
-"""A real pseudo-terminal, and a person at it."""
+"""A real pseudo-terminal with scripted input."""
 
 import contextlib
 import fcntl
@@ -10,11 +10,11 @@ import subprocess
 import termios
 import time
 
-from tests.api.cli.conftest import PATIENCE_SECONDS, STOKER, Terminal
+from tests.api.cli.conftest import STOKER, TIMEOUT_SECONDS, Terminal
 
 
 class Screen:
-    """A terminal that a person types at, one thing after another."""
+    """A terminal that a test types at."""
 
     def __init__(
         self, terminal: Terminal, *words: str, rows: int, columns: int, until: bytes, **environment: str
@@ -53,14 +53,14 @@ class Screen:
             self._read_until(until)
 
     def ended(self) -> int:
-        return self._process.wait(PATIENCE_SECONDS)
+        return self._process.wait(TIMEOUT_SECONDS)
 
     def is_as_before(self) -> bool:
         return termios.tcgetattr(self._keyboard) == self._before
 
     def _read_until(self, one_of: bytes) -> None:
-        """Until one of the texts is shown, with | between them, or the terminal is closed."""
-        shown, until = b"", time.monotonic() + PATIENCE_SECONDS
+        """Read until one of the texts, separated by |, is shown or the terminal is closed."""
+        shown, until = b"", time.monotonic() + TIMEOUT_SECONDS
         with contextlib.suppress(OSError):
             while not any(each in shown for each in one_of.split(b"|")):
                 there, _, _ = select.select([self._screen], [], [], max(0.0, until - time.monotonic()))

@@ -1,4 +1,4 @@
-"""Every verb that talks to a server, once, against a real one."""
+"""Every command that connects to a server, once, against a real server."""
 
 import csv
 import io
@@ -8,6 +8,8 @@ import pytest
 from tests.api.cli.conftest import PASSWORD, Serving, Terminal
 
 from stoker.client import Stoker
+
+pytestmark = pytest.mark.slow
 
 
 def test_users_come_and_go(terminal: Terminal) -> None:
@@ -122,7 +124,7 @@ def test_a_list_of_several_pages_has_everything_once(
     with Stoker(serving.address, key) as client:
         whole = [record.id for record in client.audit.list()]
         names = [department.name for department in client.departments.list()]
-        monkeypatch.setattr("stoker.client.operation.PAGE_ITEMS", 2)
+        monkeypatch.setattr("stoker.client.resources.operations.PAGE_SIZE", 2)
         assert [department.name for department in client.departments.list()] == names
         assert [record.id for record in client.audit.list()] == whole
     assert len(set(whole)) == len(whole) > 3
@@ -146,9 +148,9 @@ def test_log_in_who_am_i_and_log_out(serving: Serving, terminal: Terminal, stran
     stranger.ok("login", "-u", "bob", "--password-stdin", stdin=f"{PASSWORD}\n")
 
 
-def test_on_the_servers_machine_the_admin_key_is_enough(serving: Serving, terminal: Terminal) -> None:
+def test_on_the_servers_machine_the_socket_is_enough(serving: Serving, terminal: Terminal) -> None:
     shown = terminal.ok("whoami")
-    assert f"the admin key in {serving.data_dir / 'admin.key'}" in shown
+    assert f"the socket {serving.data_dir / 'stoker.sock'}" in shown
     assert (serving.data_dir / "admin.key").read_text().strip() not in shown
 
 
@@ -171,9 +173,10 @@ def test_a_healthy_installation_passes_its_check(serving: Serving, terminal: Ter
     found = terminal.json("check")
     assert found["ok"] is True
     verdicts = {check["name"]: check["verdict"] for check in found["checks"]}
-    expected = ("python", "data dir", "lock", "database", "server", "admin key", "version")
+    expected = ("python", "data dir", "lock", "socket", "database", "server", "admin key", "version")
     assert [verdicts[name] for name in expected] == ["ok"] * len(expected)
-    assert f"✓ server: The server at {serving.address} is ready." in terminal.ok("check")
+    assert f"✓ server: The server at unix://{serving.data_dir}/stoker.sock is ready." in terminal.ok("check")
+    assert f"✓ server: The server at {serving.address} is ready." in terminal.ok("check", "--server", serving.address)
 
 
 def test_a_check_fails_when_the_server_is_not_there(terminal: Terminal) -> None:

@@ -32,6 +32,11 @@ def test_a_command_has_its_output_and_its_exit_code(terminal: Terminal, pod: str
     assert terminal.ok("exec", "sleeper", "--", "echo", "by name") == "by name\n"
 
 
+def test_a_command_without_a_terminal_keeps_stderr_apart(terminal: Terminal, pod: str) -> None:
+    done = terminal.type("exec", pod, "--", "sh", "-c", "echo out; echo wrong >&2")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "out\n", "wrong\n")
+
+
 def test_a_command_reads_our_input_to_its_end(terminal: Terminal, pod: str) -> None:
     text = "".join(f"{number}\n" for number in range(50_000))
     assert terminal.ok("exec", pod, "--", "sort", "-n", stdin=text) == text

@@ -1,8 +1,9 @@
-"""Real jobs through the command line: their output, their exit codes, and what happens when one leaves them."""
+"""Real jobs through the command line: output, exit codes, and detaching."""
 
 import asyncio
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,16 +11,18 @@ from pathlib import Path
 import httpx
 import msgspec
 import pytest
-from tests.api.cli.conftest import PATIENCE_SECONDS, STOKER, Serving, Terminal
+from tests.api.cli.conftest import STOKER, TIMEOUT_SECONDS, Serving, Terminal
 
 from stoker.client import AsyncStoker
 
 LINES = b"plain\n\n\ttabs  and blanks \ncarriage\rreturn\n\xc3\xbc \xe2\x98\x83 \xf0\x9f\x94\xa5\n{'not': html}\n"
+ENTERABLE = "/"
+"""A directory that jobs can enter, wherever the checkout is."""
 
 
 @pytest.fixture(scope="module")
 def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    """A server with pretended GPUs; nothing that was started on it outlives it."""
+    """A server with pretend GPUs; its jobs are stopped at the end."""
     home = tmp_path_factory.mktemp("home")
     running = Serving(home, home / "data", "--gpus", "4")
     yield running
@@ -35,17 +38,17 @@ def submitted(terminal: Terminal, *words: str) -> str:
     return msgspec.json.decode(terminal.ok("submit", "--json", *words))["workloadId"]
 
 
-def test_a_command_prints_and_ends_here_quickly(terminal: Terminal) -> None:
-    begun = time.monotonic()
+def test_a_command_prints_and_ends_here(terminal: Terminal) -> None:
     done = terminal.type("run", "--", "python3", "-c", 'print("hi")')
     assert (done.returncode, done.stdout) == (0, "hi\n"), done.stderr
-    assert time.monotonic() - begun < 3
 
 
 def test_every_line_arrives_as_it_was_printed(terminal: Terminal, shared_folder: Path) -> None:
     (shared_folder / "lines").write_bytes(LINES)
     words = [*STOKER, "run", "-q", "--", "cat", str(shared_folder / "lines")]
-    done = subprocess.run(words, capture_output=True, env=terminal.environment, timeout=PATIENCE_SECONDS, check=True)
+    done = subprocess.run(
+        words, capture_output=True, env=terminal.environment, cwd=ENTERABLE, timeout=TIMEOUT_SECONDS, check=True
+    )
     assert (done.stdout, done.stderr) == (LINES, b"")
 
 
@@ -77,12 +80,14 @@ def test_the_exit_code_of_the_job_is_ours(terminal: Terminal, script: str, code:
 
 def test_output_appears_while_the_job_runs(terminal: Terminal) -> None:
     words = [*STOKER, "run", "-q", "echo first; sleep 30"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=terminal.environment) as process:
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=terminal.environment, cwd=ENTERABLE
+    ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"first\n"
         assert process.poll() is None
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=PATIENCE_SECONDS)
+        _, said = process.communicate(timeout=TIMEOUT_SECONDS)
     workload_id = said.decode().partition(" ")[0]
     assert (process.returncode, said.decode()) == (
         130,
@@ -101,7 +106,7 @@ def test_an_interrupt_leaves_the_job_and_says_how_to_stop_it(terminal: Terminal,
         assert process.stderr is not None
         assert b"Running" in process.stderr.readline()
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=PATIENCE_SECONDS)
+        _, said = process.communicate(timeout=TIMEOUT_SECONDS)
     assert process.returncode == 130
     assert said.decode().endswith(f"{workload_id} goes on. To stop it: stoker stop {workload_id}\n")
     terminal.ok("stop", workload_id)
@@ -182,7 +187,7 @@ def test_a_watched_list_tells_of_each_change(terminal: Terminal) -> None:
         while phases[-1] != "Succeeded":
             phases.append(msgspec.json.decode(process.stdout.readline())["phase"])
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=PATIENCE_SECONDS)
+        _, said = process.communicate(timeout=TIMEOUT_SECONDS)
     assert (process.returncode, said.strip()) == (130, b"")
 
 
@@ -208,14 +213,34 @@ def test_a_run_goes_on_while_the_server_is_started_anew(tmp_path: Path) -> None:
     first = Serving(tmp_path, tmp_path / "data")
     words = [*STOKER, "run", "-q", "for i in $(seq 1 25); do echo $i; sleep 0.2; done; exit 6"]
     environment = first.terminal.environment
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, cwd=ENTERABLE
+    ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"1\n"
         first.stop()
         second = Serving(tmp_path, tmp_path / "data", "--port", first.address.rpartition(":")[2])
         try:
-            printed, said = process.communicate(timeout=PATIENCE_SECONDS)
+            printed, said = process.communicate(timeout=TIMEOUT_SECONDS)
         finally:
             second.stop()
     assert (process.returncode, said) == (6, b"")
     assert printed.split() == [b"%d" % number for number in range(2, 26)]
+
+
+def test_a_job_begins_where_it_is_typed_or_is_refused_with_the_reason(terminal: Terminal, tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="stoker-test-", dir="/var/tmp") as name:
+        Path(name).chmod(0o755)
+        assert terminal.type("run", "pwd", cwd=name).stdout == f"{name}\n"
+        submitted = terminal.type("submit", "--follow", "pwd", cwd=name)
+        assert (submitted.returncode, submitted.stdout) == (0, f"{name}\n"), submitted.stderr
+    before = terminal.ok("list", "--json")
+    for verb in ("run", "submit"):
+        refused = terminal.type(verb, "--here", "pwd", cwd=str(tmp_path))
+        assert refused.returncode == 1
+        assert f"A job cannot begin in {tmp_path}." in refused.stderr
+        assert "--not-here" in refused.stderr
+    assert terminal.ok("list", "--json") == before
+    elsewhere = terminal.type("run", "--", "python3", "-c", 'print("hi")', cwd=str(tmp_path))
+    assert (elsewhere.returncode, elsewhere.stdout) == (0, "hi\n"), elsewhere.stderr
+    assert f"not in {tmp_path}. Jobs do not see it" in elsewhere.stderr

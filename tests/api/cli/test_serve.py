@@ -1,4 +1,4 @@
-"""`stoker serve` as a process: how it starts, how it is refused, how it ends."""
+"""`stoker serve` as a process: start, refused starts and shutdown."""
 
 import contextlib
 import os
@@ -10,16 +10,17 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.api.cli.conftest import PATIENCE_SECONDS, STOKER, Serving, Terminal
+from tests.api.cli.conftest import STOKER, TIMEOUT_SECONDS, Serving, Terminal
 
 
 def test_a_start_announces_itself_without_the_key(serving: Serving) -> None:
     key = (serving.data_dir / "admin.key").read_text().strip()
     assert serving.announced == [
         f"Stoker is ready at {serving.address}",
+        f"Data dir:  {serving.data_dir}",
         f"Admin key: {serving.data_dir / 'admin.key'}",
         f"API docs:  {serving.address}/docs",
-        f"Next:      STOKER_DATA_DIR={serving.data_dir} stoker --server {serving.address} whoami",
+        f"Next:      STOKER_DATA_DIR={serving.data_dir} stoker whoami",
     ]
     assert key not in "\n".join(serving.announced)
 
@@ -87,7 +88,7 @@ def test_a_stop_is_quick_and_ends_well_even_with_an_open_connection(tmp_path: Pa
             begun = time.monotonic()
             code, errors = serving.stop(number)
         assert (code, errors) == (0, "")
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 30
 
 
 def test_a_server_outlives_the_reader_of_its_announcement(tmp_path: Path) -> None:
@@ -96,13 +97,13 @@ def test_a_server_outlives_the_reader_of_its_announcement(tmp_path: Path) -> Non
     words = [*STOKER, "serve", "--port", "0", "--data-dir", str(tmp_path / "data"), "--log-level", "warning"]
     process = subprocess.Popen(words, stdout=writer, stderr=subprocess.PIPE, env=Terminal(tmp_path).environment)
     os.close(writer)
-    until = time.monotonic() + PATIENCE_SECONDS
+    until = time.monotonic() + TIMEOUT_SECONDS
     while not (tmp_path / "data" / "admin.key").exists() and time.monotonic() < until:
         time.sleep(0.05)
     time.sleep(0.5)
     assert process.poll() is None
     process.terminate()
-    process.communicate(timeout=PATIENCE_SECONDS)
+    process.communicate(timeout=TIMEOUT_SECONDS)
 
 
 def test_a_reader_who_has_seen_enough_is_no_error(terminal: Terminal) -> None:
@@ -146,7 +147,7 @@ def at_a_terminal(
     answer: bytes | None = b"",
     environment: Mapping[str, str] | None = None,
 ) -> tuple[int, str]:
-    """Run with a terminal on all three streams. Once `after` is seen the answer is typed; None is an interrupt."""
+    """Run with a terminal on all three streams. The answer is typed once `after` is shown; None is an interrupt."""
     screen, keyboard = pty.openpty()
     process = subprocess.Popen(
         [*STOKER, *words],
@@ -158,7 +159,7 @@ def at_a_terminal(
     )
     os.close(keyboard)
     shown, answered = b"", not after
-    until = time.monotonic() + PATIENCE_SECONDS
+    until = time.monotonic() + TIMEOUT_SECONDS
     with contextlib.suppress(OSError):  # the terminal is gone when the process is
         while time.monotonic() < until and (part := os.read(screen, 4096)):
             shown += part
@@ -166,6 +167,6 @@ def at_a_terminal(
                 answered = True
                 time.sleep(0.1)  # the prompt is there a moment before the echo is off
                 os.write(screen, answer) if answer is not None else process.send_signal(signal.SIGINT)
-    code = process.wait(PATIENCE_SECONDS)
+    code = process.wait(TIMEOUT_SECONDS)
     os.close(screen)
     return code, shown.decode()

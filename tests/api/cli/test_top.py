@@ -1,4 +1,4 @@
-"""`stoker top` on a real terminal: it says how it is left, is left by a key, and leaves the terminal as it was."""
+"""`stoker top` on a real terminal: its footer, its exit by a key, and the restored terminal."""
 
 import pytest
 from tests.api.cli.conftest import Terminal

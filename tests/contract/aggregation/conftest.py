@@ -5,18 +5,18 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from tests.contract.aggregation.lab import UsageLab
+from tests.contract.aggregation.harness import UsageHarness
 from tests.postgres import TEMPLATE, PostgresServer
 
 
 @pytest.fixture
-def lab(tmp_path: Path) -> Iterator[UsageLab]:
-    with UsageLab(tmp_path / "data") as opened:
+def harness(tmp_path: Path) -> Iterator[UsageHarness]:
+    with UsageHarness(tmp_path / "data") as opened:
         yield opened
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])
-def shared_lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[UsageLab]:
+def shared_harness(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[UsageHarness]:
     """One on each kind of database, for the tests of a module that only read."""
     folder: Path = tmp_path_factory.mktemp("shared")
     with ExitStack() as stack:
@@ -24,11 +24,11 @@ def shared_lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
         if request.param == "postgres":
             server: PostgresServer = request.getfixturevalue("postgres_server")
             url = stack.enter_context(server.database(TEMPLATE))
-        yield stack.enter_context(UsageLab(folder / "data", url))
+        yield stack.enter_context(UsageHarness(folder / "data", url))
 
 
 @pytest.fixture
-def any_lab(database_url: str, tmp_path: Path) -> Iterator[UsageLab]:
+def any_harness(database_url: str, tmp_path: Path) -> Iterator[UsageHarness]:
     """On each kind of database."""
-    with UsageLab(tmp_path / "data", database_url) as opened:
+    with UsageHarness(tmp_path / "data", database_url) as opened:
         yield opened

@@ -1,13 +1,13 @@
-"""The document's own world: hours and snapshots that its examples show, and every request that it sends."""
+"""The data of the API document: the hours and snapshots of its examples, and every request that it shows."""
 
 import json
 from pathlib import Path
 from typing import Any
 
-from tests.contract.aggregation.lab import (
+from tests.contract.aggregation.harness import (
     BASE,
     GIB,
-    UsageLab,
+    UsageHarness,
     at,
     cluster_hour,
     dimension_hour,
@@ -16,7 +16,8 @@ from tests.contract.aggregation.lab import (
     workload_hour,
 )
 
-from stoker.domain.usage import GPU_HOUR, Levels
+from stoker.domain.usage.hours import HourRollups
+from stoker.domain.usage.ledger import GPU_HOUR
 
 EXAMPLES: dict[str, Any] = json.loads(Path(__file__).with_name("examples.json").read_text(encoding="utf-8"))
 HOUR = at("2025-11-05T14:00:00Z")
@@ -52,13 +53,13 @@ LABELS = {"team": "research", "project": "nlp", "priority": "high"}
 ANNOTATIONS = {"cost-center": "cc-001", "project-id": "proj-123"}
 
 
-def fill(lab: UsageLab) -> None:
+def fill(harness: UsageHarness) -> None:
     """What the examples show, of the cluster that they name and of the other two that the requests name."""
     for name in ("cluster-1", "prod-cluster", "local"):
-        lab.write_down(HOUR, levels(), cluster=name)
+        harness.write_down(HOUR, levels(), cluster=name)
         for minute in (0, 5):
             work = held("abc-123", 8, 0.853, name="bert-training", namespace="ml-training", kind="PyTorchJob")
-            lab.photograph(
+            harness.photograph(
                 work,
                 held("def-456", 88, 0.658, namespace="inference", annotations={"cost-center": "cc-001"}),
                 gpus=128,
@@ -67,15 +68,15 @@ def fill(lab: UsageLab) -> None:
             )
 
 
-def levels() -> Levels:
-    return Levels(
+def levels() -> HourRollups:
+    return HourRollups(
         cluster_hour(
             HOUR,
             gpus=128,
             allocated=round(96.5 * GPU_HOUR),
             utilization=6850,
-            highest=9520,
-            lowest=4530,
+            max_utilization=9520,
+            min_utilization=4530,
             p50=7010,
             p95=8870,
             samples=12,
@@ -102,8 +103,15 @@ def levels() -> Levels:
                 namespace="ml-training",
                 allocated=8 * GPU_HOUR,
                 requested_milli=8000,
-                **{"utilization": 8567, "highest": 9820, "lowest": 7234, "p50": 8512, "p95": 9650, "samples": 3600},
-                **{"memory_used": int(28.5 * GIB), "memory_highest": int(31.2 * GIB), "memory_size": 32 * GIB},
+                **{
+                    "utilization": 8567,
+                    "max_utilization": 9820,
+                    "min_utilization": 7234,
+                    "p50": 8512,
+                    "p95": 9650,
+                    "samples": 3600,
+                },
+                **{"memory_used": int(28.5 * GIB), "max_memory": int(31.2 * GIB), "memory_size": 32 * GIB},
                 labels=LABELS,
                 annotations=ANNOTATIONS,
             ),
@@ -116,9 +124,16 @@ def levels() -> Levels:
                 namespace="ml-inference",
                 allocated=4 * GPU_HOUR,
                 requested_milli=4000,
-                **{"utilization": 6234, "highest": 8100, "lowest": 4200, "p50": 6100, "p95": 7850, "samples": 3600},
-                **{"memory_used": int(12.8 * GIB), "memory_highest": int(15.6 * GIB), "memory_size": 16 * GIB},
-                **{"replicas_milli": 2500, "replicas_highest": 3, "replicas_lowest": 2},
+                **{
+                    "utilization": 6234,
+                    "max_utilization": 8100,
+                    "min_utilization": 4200,
+                    "p50": 6100,
+                    "p95": 7850,
+                    "samples": 3600,
+                },
+                **{"memory_used": int(12.8 * GIB), "max_memory": int(15.6 * GIB), "memory_size": 16 * GIB},
+                **{"replicas_milli": 2500, "max_replicas": 3, "min_replicas": 2},
                 labels={"team": "production", "app": "inference"},
             ),
         ),
@@ -126,4 +141,4 @@ def levels() -> Levels:
 
 
 def stats(utilization: int, highest: int, lowest: int, workloads: int) -> dict[str, int]:
-    return {"utilization": utilization, "highest": highest, "lowest": lowest, "workloads": workloads}
+    return {"utilization": utilization, "max_utilization": highest, "min_utilization": lowest, "workloads": workloads}

@@ -1,32 +1,28 @@
-"""An installation for the contract of `aggregation`: every answer is held against the OpenAPI document on its way to
-the test. Hours are closed from what a test says was observed, or are written down as a test wants them."""
+"""An installation for the contract of the aggregation family: every response is validated against the OpenAPI document.
+
+Hours are closed from observations of a test, or written directly.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Unpack
 
 import httpx
-from tests.api.lab import How
-from tests.contract.lens.lab import LensLab
+from tests.api.harness import RequestOptions
+from tests.contract.monitoring.harness import MonitoringHarness
 
-from stoker.controller.observe import record_nodes
-from stoker.controller.rollup import LATE_MS, Rollup
-from stoker.controller.snapshots import Snapshots
+from stoker.controller.reconcile.observe import record_nodes
+from stoker.controller.usage.rollup import CLOSE_DELAY_MS, Rollup
+from stoker.controller.usage.snapshots import AllocationSnapshotter
 from stoker.domain.clock import parse_rfc3339
-from stoker.domain.node import Device, Node
-from stoker.domain.readings import Metric
-from stoker.domain.usage import (
-    GPU_HOUR,
-    HOUR_MS,
-    ClusterHour,
-    DimensionHour,
-    Levels,
-    NamespaceHour,
-    SnapshotWorkload,
-    WorkloadHour,
-)
-from stoker.store import clusters, snapshots, usage
-from stoker.store.base import Transaction
-from stoker.store.usage import ClosedHour
+from stoker.domain.cluster.node import Device, Node
+from stoker.domain.cluster.samples import GpuMetric
+from stoker.domain.usage.hours import ClusterHour, DimensionHour, HourRollups, NamespaceHour, WorkloadHour
+from stoker.domain.usage.ledger import GPU_HOUR, HOUR_MS
+from stoker.domain.usage.snapshots import SnapshotWorkload
+from stoker.store.cluster import clusters
+from stoker.store.db.base import Transaction
+from stoker.store.usage import closed_hours, snapshots
+from stoker.store.usage.closed_hours import ClosedHour
 
 BASE = "/api/v1/gpu-aggregation"
 GIB = 2**30
@@ -34,7 +30,7 @@ MINUTE = 60
 NODE = Node(
     "node-001", 64_000, 1024 * GIB, tuple(Device(number, f"u{number}", "MI300X", 100 * GIB) for number in range(8))
 )
-STATS = {"utilization": 5000, "lowest": 100, "highest": 9000, "samples": 240}
+STATS = {"utilization": 5000, "min_utilization": 100, "max_utilization": 9000, "samples": 240}
 
 
 def at(text: str) -> int:
@@ -43,8 +39,8 @@ def at(text: str) -> int:
     return moment
 
 
-class UsageLab(LensLab):
-    async def ask(self, method: str, path: str, **how: Unpack[How]) -> httpx.Response:
+class UsageHarness(MonitoringHarness):
+    async def ask(self, method: str, path: str, **how: Unpack[RequestOptions]) -> httpx.Response:
         answer = await super().ask(method, path, **how)
         if path.startswith(BASE) and method == "GET":
             self.contract.check(method, path, answer)
@@ -84,24 +80,24 @@ class UsageLab(LensLab):
 
     def read_gpus(self, utilization: Sequence[float], minutes: Iterable[int], hour: int) -> None:
         """What the GPUs of the node said, once a minute."""
-        said = [{Metric.UTILIZATION: value, Metric.MEMORY_USED: 25.0 * GIB} for value in utilization]
+        said = [{GpuMetric.UTILIZATION: value, GpuMetric.MEMORY_USED: 25.0 * GIB} for value in utilization]
         for minute in minutes:
             self.sample(hour + minute * MINUTE * 1000, {NODE.name: said})
 
     def close_hours(self) -> int:
         """Go on to the next hour, and a little further, and close all that is due."""
         self.to_the_hour()
-        self.clock.advance(seconds=LATE_MS / 1000)
+        self.clock.advance(seconds=CLOSE_DELAY_MS / 1000)
         rollup = Rollup(self.installation.store, self.cluster_id("local"), self.clock, 1.0)
         return self.run(rollup.catch_up())
 
-    def write_down(self, hour_at: int, levels: Levels, cluster: str = "local", closed_at: int = 0) -> None:
+    def write_down(self, hour_at: int, levels: HourRollups, cluster: str = "local", closed_at: int = 0) -> None:
         """Write down an hour as it is wanted."""
         cluster_id = self.cluster_id(cluster)
 
         def change(transaction: Transaction) -> None:
             written = [ClosedHour(levels, [], {})]
-            usage.put_hours(transaction, cluster_id, written, closed_at or hour_at + HOUR_MS + 1000)
+            closed_hours.write_hours(transaction, cluster_id, written, closed_at or hour_at + HOUR_MS + 1000)
 
         self.run(self.installation.store.write(change))
 
@@ -113,7 +109,9 @@ class UsageLab(LensLab):
         )
 
     def take_snapshot(self) -> None:
-        taken = Snapshots(self.installation.store, self.cluster_id("local"), self.clock, 300).take()
+        taken = AllocationSnapshotter(
+            self.installation.store, self.cluster_id("local"), self.clock, 300
+        ).take_snapshot()
         self.run(taken)
 
 
@@ -169,11 +167,11 @@ def workload_hour(hour_at: int, uid: str, **fields: Any) -> WorkloadHour:
         "p50": 5000,
         "p95": 8000,
         "memory_used": 40 * GIB,
-        "memory_highest": 60 * GIB,
+        "max_memory": 60 * GIB,
         "memory_size": 80 * GIB,
         "replicas_milli": 1000,
-        "replicas_highest": 1,
-        "replicas_lowest": 1,
+        "max_replicas": 1,
+        "min_replicas": 1,
         "labels": {},
         "annotations": {},
     }

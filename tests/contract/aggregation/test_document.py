@@ -6,17 +6,18 @@ from typing import Any
 
 import pytest
 from tests.contract.aggregation.document import DAY, EXAMPLES, PATHS, fill
-from tests.contract.aggregation.lab import BASE, UsageLab, cluster_hour, dimension_hour, namespace_hour
+from tests.contract.aggregation.harness import BASE, UsageHarness, cluster_hour, dimension_hour, namespace_hour
 
-from stoker.domain.usage import HOUR_MS, Levels
+from stoker.domain.usage.hours import HourRollups
+from stoker.domain.usage.ledger import HOUR_MS
 
 RANGE = {"start_time": "2025-11-05T14:00:00Z", "end_time": "2025-11-05T14:00:00Z", "cluster": "cluster-1"}
 
 
 @pytest.fixture(scope="module")
-def filled(shared_lab: UsageLab) -> UsageLab:
-    fill(shared_lab)
-    return shared_lab
+def filled(shared_harness: UsageHarness) -> UsageHarness:
+    fill(shared_harness)
+    return shared_harness
 
 
 def shape(value: Any) -> Any:
@@ -39,13 +40,13 @@ def written(row: dict[str, Any]) -> str:
         ("/labels/hourly-stats", {**RANGE, "dimension_type": "label", "dimension_key": "team"}),
     ],
 )
-def test_hours_are_those_of_the_example_to_the_letter(filled: UsageLab, path: str, query: dict[str, str]) -> None:
+def test_hours_are_those_of_the_example_to_the_letter(filled: UsageHarness, path: str, query: dict[str, str]) -> None:
     found, expected = filled.data(path, **query), EXAMPLES[BASE + path]["data"]
     assert [list(row) for row in found] == [list(row) for row in expected]
     assert sorted(map(written, found)) == sorted(map(written, expected))  # ours come by name
 
 
-def test_workloads_are_those_of_the_example_to_the_letter(filled: UsageLab) -> None:
+def test_workloads_are_those_of_the_example_to_the_letter(filled: UsageHarness) -> None:
     expected = EXAMPLES[f"{BASE}/workloads/hourly-stats"]["data"]
     found = filled.data("/workloads/hourly-stats", **RANGE)
     assert list(map(written, found["data"])) == list(map(written, expected["data"]))
@@ -54,7 +55,7 @@ def test_workloads_are_those_of_the_example_to_the_letter(filled: UsageLab) -> N
     assert (found["total"], found["page"], found["page_size"], found["total_pages"]) == (2, 1, 20, 1)
 
 
-def test_the_latest_snapshot_has_the_shape_of_the_example(filled: UsageLab) -> None:
+def test_the_latest_snapshot_has_the_shape_of_the_example(filled: UsageHarness) -> None:
     expected = EXAMPLES[f"{BASE}/snapshots/latest"]["data"]
     found = filled.data("/snapshots/latest", cluster="cluster-1")
     frame = ("dimension_type", "dimension_key", "dimension_value", "total_gpu_capacity", "allocated_gpu_count")
@@ -67,7 +68,7 @@ def test_the_latest_snapshot_has_the_shape_of_the_example(filled: UsageLab) -> N
     assert shape({**found, "allocation_details": {}}) == shape({**expected, "allocation_details": {}})
 
 
-def test_snapshots_have_the_shape_of_the_example(filled: UsageLab) -> None:
+def test_snapshots_have_the_shape_of_the_example(filled: UsageHarness) -> None:
     expected = EXAMPLES[f"{BASE}/snapshots"]["data"]
     query = {"start_time": "2025-11-05T00:00:00Z", "end_time": "2025-11-05T23:59:59Z", "cluster": "cluster-1"}
     found = filled.data("/snapshots", **query)
@@ -76,7 +77,7 @@ def test_snapshots_have_the_shape_of_the_example(filled: UsageLab) -> None:
     assert [row["allocation_details"] for row in found] == [{}, {}]
 
 
-def test_an_error_has_the_shape_of_the_example(filled: UsageLab) -> None:
+def test_an_error_has_the_shape_of_the_example(filled: UsageHarness) -> None:
     answer = filled.get(f"{BASE}/cluster/hourly-stats?start_time=yesterday&end_time=2025-11-05T00:00:00Z")
     expected = EXAMPLES["error"]
     assert answer.status_code == 400
@@ -86,7 +87,7 @@ def test_an_error_has_the_shape_of_the_example(filled: UsageLab) -> None:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_every_request_of_the_document_is_answered(filled: UsageLab, path: str) -> None:
+def test_every_request_of_the_document_is_answered(filled: UsageHarness, path: str) -> None:
     answer = filled.get(path)
     assert answer.status_code == 200
     assert {"code": 200, "message": "success"}.items() <= answer.json().items()
@@ -94,26 +95,26 @@ def test_every_request_of_the_document_is_answered(filled: UsageLab, path: str) 
         assert answer.json()["data"]  # of the rest the examples show nothing
 
 
-def test_both_databases_give_the_same_bytes(lab: UsageLab, tmp_path: Any, postgres_url: str) -> None:
-    with UsageLab(tmp_path / "other", postgres_url) as other:
-        for each in (lab, other):
+def test_both_databases_give_the_same_bytes(harness: UsageHarness, tmp_path: Any, postgres_url: str) -> None:
+    with UsageHarness(tmp_path / "other", postgres_url) as other:
+        for each in (harness, other):
             fill(each)
             each.photograph()
         for path in PATHS:
-            assert lab.get(path).content == other.get(path).content
+            assert harness.get(path).content == other.get(path).content
 
 
 class TestScenarios:
     """As they are written: times are made of today by the shell."""
 
     @pytest.fixture
-    def today(self, lab: UsageLab) -> datetime:
-        fill(lab)
-        now = datetime.fromtimestamp(lab.clock.now() / 1000, UTC)
+    def today(self, harness: UsageHarness) -> datetime:
+        fill(harness)
+        now = datetime.fromtimestamp(harness.clock.now() / 1000, UTC)
         hour = int(now.replace(minute=0, second=0, microsecond=0).timestamp() * 1000) - HOUR_MS
-        lab.write_down(
+        harness.write_down(
             hour,
-            Levels(
+            HourRollups(
                 cluster_hour(hour),
                 (namespace_hour(hour, "ml-training"),),
                 (dimension_hour(hour, "label", "team", "nlp"),),
@@ -122,27 +123,29 @@ class TestScenarios:
         )
         return now
 
-    def test_the_trend_of_a_cluster(self, lab: UsageLab, today: datetime) -> None:
+    def test_the_trend_of_a_cluster(self, harness: UsageHarness, today: datetime) -> None:
         start, end = f"{today - timedelta(days=7):%Y-%m-%dT00:00:00Z}", f"{today:%Y-%m-%dT23:59:59Z}"
-        [row] = lab.data("/cluster/hourly-stats", start_time=start, end_time=end)
+        [row] = harness.data("/cluster/hourly-stats", start_time=start, end_time=end)
         assert row["avg_utilization"] == 50.0
 
-    def test_teams_beside_each_other(self, lab: UsageLab, today: datetime) -> None:
+    def test_teams_beside_each_other(self, harness: UsageHarness, today: datetime) -> None:
         between = {"start_time": f"{today:%Y-%m-%dT00:00:00Z}", "end_time": f"{today:%Y-%m-%dT23:59:59Z}"}
-        rows = lab.data("/labels/hourly-stats", dimension_type="label", dimension_key="team", **between)
+        rows = harness.data("/labels/hourly-stats", dimension_type="label", dimension_key="team", **between)
         assert [row["dimension_value"] for row in rows] == ["nlp"]
 
-    def test_one_namespace_now(self, lab: UsageLab, today: datetime) -> None:
-        latest = lab.get(f"{BASE}/snapshots/latest").json()
+    def test_one_namespace_now(self, harness: UsageHarness, today: datetime) -> None:
+        latest = harness.get(f"{BASE}/snapshots/latest").json()
         mine = latest["data"]["allocation_details"]["namespaces"]["ml-training"]  # the path that jq is given
         assert (mine["allocated_gpu"], mine["utilization"], mine["workload_count"]) == (8, 85.3, 1)
 
-    def test_a_report_of_the_month(self, lab: UsageLab, today: datetime) -> None:
+    def test_a_report_of_the_month(self, harness: UsageHarness, today: datetime) -> None:
         start, end = f"{today:%Y-%m-01T00:00:00Z}", f"{today:%Y-%m-%dT23:59:59Z}"
-        report = lab.get(f"{BASE}/namespaces/hourly-stats?start_time={start}&end_time={end}").json()
+        report = harness.get(f"{BASE}/namespaces/hourly-stats?start_time={start}&end_time={end}").json()
         assert [row["namespace"] for row in report["data"]] == ["ml-training"]
 
-    def test_workloads_that_waste_gpus(self, lab: UsageLab, today: datetime) -> None:
-        found = lab.get(f"{BASE}/workloads/hourly-stats?{DAY}&order_by=utilization&order_direction=asc&page_size=10")
+    def test_workloads_that_waste_gpus(self, harness: UsageHarness, today: datetime) -> None:
+        found = harness.get(
+            f"{BASE}/workloads/hourly-stats?{DAY}&order_by=utilization&order_direction=asc&page_size=10"
+        )
         rows = found.json()["data"]["data"]
         assert [row["workload_name"] for row in rows] == ["inference-server", "bert-training-job"]

@@ -1,10 +1,17 @@
 """What holds of every answer: its own OpenAPI document, and what is true of a workload at any time of its life."""
 
+import functools
+import json
 import re
 from typing import Any
 
 import httpx
 import jsonschema_rs
+
+from stoker.api.exec_socket import EXEC_ENDPOINT
+from stoker.api.http.families import encode_json
+from stoker.api.http.openapi import build_document
+from stoker.api.routes import ENDPOINTS
 
 PHASES = ("Pending", "Running", "Succeeded", "Failed", "Stopped", "Updating")
 CONDITIONS = {
@@ -69,6 +76,12 @@ class Contract:
                 schema = {**content["application/json"]["schema"], "components": self._document["components"]}
                 self._validators[key] = jsonschema_rs.validator_for(schema)
             self._validators[key].validate(answer.json())
+
+
+@functools.cache
+def current_contract() -> Contract:
+    """That of the code under test: it is the same for every installation, so all of a run share it."""
+    return Contract(json.loads(encode_json(build_document(ENDPOINTS, (EXEC_ENDPOINT,)))))
 
 
 def refused(answer: httpx.Response, field: str, status: int = 400, code: str = "Stoker.00002") -> str:

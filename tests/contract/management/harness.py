@@ -1,14 +1,13 @@
-"""Installations for the contract of `safe`: every answer is held against the OpenAPI document on its way to the test.
+"""Installations for the contract of the management family: every response is validated against the OpenAPI document.
 
-`QueueLab` has no engine: what is submitted waits, and a test moves it on by hand. `RunningLab` runs what it is given:
-real processes, two nodes of eight pretend GPUs each, and the machine's own clock.
+`QueueHarness` has no engine: submitted workloads stay pending, and a test applies transitions itself. `RunningHarness`
+runs them: real processes, two nodes of eight pretend GPUs each, and the system clock.
 """
 
 import asyncio
 import base64
 import contextlib
 import itertools
-import json
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -19,21 +18,26 @@ from unittest import mock
 import httpx
 from msgspec import structs
 from starlette.types import Message, Scope
-from tests.api.lab import SAFE, How, Lab, StoppedClock
-from tests.contract.safe.promises import ENDED, Contract, check_detail
+from tests.api.harness import MANAGEMENT_PATH, Harness, RequestOptions, StoppedClock
+from tests.contract.management.guarantees import ENDED, check_detail, current_contract
 
-from stoker.domain.events import Event
-from stoker.domain.lifecycle import Change, transition
-from stoker.domain.node import Device, Node
-from stoker.domain.resources import MILLI
-from stoker.domain.settings import LocalTrust, Settings
-from stoker.domain.workload import Phase, Pod, Workload
+from stoker.domain.cluster.node import Device, Node
+from stoker.domain.cluster.resources import MILLI
+from stoker.domain.settings.schema import LocalTrust, Settings
+from stoker.domain.workload.events import LifecycleEvent
+from stoker.domain.workload.lifecycle import transition
+from stoker.domain.workload.model import Workload
+from stoker.domain.workload.phase import Phase
+from stoker.domain.workload.phase_change import Transition
+from stoker.domain.workload.pod import Pod
 from stoker.engines.local import engine as local_engine
-from stoker.server.build import installed
-from stoker.store import clusters, nodes, pods, workloads
-from stoker.store.base import Transaction
+from stoker.server.composition import running_installation
+from stoker.store.cluster import clusters, nodes
+from stoker.store.db.base import Transaction
+from stoker.store.workloads import pods, transitions
+from stoker.store.workloads import rows as workload_rows
 
-PATIENCE = 20.0
+TIMEOUT_SECONDS = 20.0
 GIB = 2**30
 NODES = ("node-001", "node-002")
 ALLOCATIONS = "SELECT node, device, gpu_milli, from_at, to_at FROM allocation"
@@ -52,22 +56,23 @@ def big_node(name: str, gpus: int = 8) -> Node:
     return Node(name, 256 * MILLI, 1024 * GIB, devices, address="127.0.0.1")
 
 
-class QueueLab(Lab):
-    """Accepts and queues; nothing runs unless a test says that it does."""
+class QueueHarness(Harness):
+    """Accepts and queues workloads; nothing runs unless a test applies a transition."""
 
     def __init__(self, data_dir: Path, database: str = "", **settings: Any) -> None:
         super().__init__(data_dir, database, **settings)
-        self.contract = Contract(json.loads(self.app.openapi))
+        self.contract = current_contract()
 
-    async def ask(self, method: str, path: str, **how: Unpack[How]) -> httpx.Response:
+    async def ask(self, method: str, path: str, **how: Unpack[RequestOptions]) -> httpx.Response:
         answer = await super().ask(method, path, **how)
         assert len(answer.headers["X-Trace-Id"]) == 32
-        if path.startswith(SAFE) and hasattr(self, "contract"):
+        if path.startswith(MANAGEMENT_PATH) and hasattr(self, "contract"):
             self.contract.check(method, path, answer)
         return answer
 
     def body(self, **fields: Any) -> dict[str, Any]:
-        """What a create takes. `run` is a script, cpu, gpu, memory and replica find their place, None is left out."""
+        """The body of a create. `run` is the script; cpu, gpu, memory and replica go to the resources; None is left
+        out."""
         resource = {"cpu": "100m", "memory": "256Mi", "replica": 1}
         resource |= {name: fields.pop(name) for name in ("cpu", "gpu", "memory", "replica") if name in fields}
         kind = fields.pop("kind", "PyTorchJob")
@@ -75,7 +80,7 @@ class QueueLab(Lab):
             "displayName": self.name("job"),
             "workspaceId": "vision",
             "groupVersionKind": {"kind": kind, "version": "v1"},
-            "image": "python:3.11",
+            "image": "none",
             "entryPoint": encoded(fields.pop("run", "true")),
             "resource": resource,
             **fields,
@@ -83,7 +88,7 @@ class QueueLab(Lab):
         return {name: value for name, value in made.items() if value is not None}
 
     def create(self, as_: str = "member", /, **fields: Any) -> httpx.Response:
-        return self.post(SAFE, as_=as_, json=self.body(**fields))
+        return self.post(MANAGEMENT_PATH, as_=as_, json=self.body(**fields))
 
     def submit(self, as_: str = "member", /, **fields: Any) -> str:
         """The id of a workload that was accepted."""
@@ -92,7 +97,7 @@ class QueueLab(Lab):
         return made.json()["workloadId"]
 
     def detail(self, ref: str, as_: str = "admin") -> dict[str, Any]:
-        found = self.get(f"{SAFE}/{ref}", as_=as_)
+        found = self.get(f"{MANAGEMENT_PATH}/{ref}", as_=as_)
         assert found.status_code == 200, found.text
         shown = found.json()
         check_detail(shown)
@@ -103,7 +108,7 @@ class QueueLab(Lab):
         return self.page(as_, **query)["items"]
 
     def page(self, as_: str = "admin", /, **query: Any) -> dict[str, Any]:
-        found = self.get(f"{SAFE}?{httpx.QueryParams(query)}", as_=as_)
+        found = self.get(f"{MANAGEMENT_PATH}?{httpx.QueryParams(query)}", as_=as_)
         assert found.status_code == 200, found.text
         return found.json()
 
@@ -113,44 +118,44 @@ class QueueLab(Lab):
         return found
 
     def inside(self, ref: str) -> Workload:
-        """A workload as it is kept, a deleted one too."""
-        found = self.run(self.installation.store.read(lambda tx: workloads.find(tx, ref)))
+        """A workload as it is stored, also a deleted one."""
+        found = self.run(self.installation.store.read(lambda tx: workload_rows.find(tx, ref)))
         assert found is not None
         return found
 
     def pods(self, ref: str) -> list[Pod]:
-        """Every pod that a workload ever had, as they are kept."""
+        """Every pod that a workload has had."""
         uid = self.inside(ref).uid
         return self.run(self.installation.store.read(lambda tx: pods.of_workload(tx, uid)))
 
-    def go(self, ref: str, *events: Callable[[int], Event], seconds: float = 0) -> None:
-        """Let this happen to a workload, some time after each other."""
+    def go(self, ref: str, *events: Callable[[int], LifecycleEvent], seconds: float = 0) -> None:
+        """Apply events to a workload, some time after each other."""
         for event in events:
             self.clock.advance(seconds=seconds)
             now = self.clock.now()
 
-            def change(transaction: Transaction, make: Callable[[int], Event] = event, at: int = now) -> None:
-                workload = workloads.find(transaction, ref)
+            def change(transaction: Transaction, make: Callable[[int], LifecycleEvent] = event, at: int = now) -> None:
+                workload = workload_rows.find(transaction, ref)
                 assert workload is not None
                 step = transition(workload, make(at))
                 assert step is not None, f"{workload.phase} does not take {make}"
-                workloads.apply(transaction, workload, step)
+                transitions.apply(transaction, workload, step)
 
             self.run(self.installation.store.write(change))
 
     def put_in(self, ref: str, phase: Phase) -> None:
-        """A phase, however a workload would come into it."""
+        """Bring a workload into a phase by the usual transitions."""
         before = self.inside(ref)
-        after = Change(structs.replace(before, phase=phase, version=before.version + 1), ())
-        self.run(self.installation.store.write(lambda tx: workloads.apply(tx, before, after)))
+        after = Transition(structs.replace(before, phase=phase, version=before.version + 1), ())
+        self.run(self.installation.store.write(lambda tx: transitions.apply(tx, before, after)))
 
     def add_nodes(self, *found: Node) -> None:
-        """Nodes of the cluster `local`, as an engine would report them."""
+        """Add nodes of the cluster `local`, as an engine would report them."""
 
         def change(transaction: Transaction) -> None:
             cluster = clusters.find(transaction, "local")
             assert cluster is not None
-            nodes.put(transaction, cluster.id, found, self.clock.now())
+            nodes.upsert(transaction, cluster.id, found, self.clock.now())
 
         self.run(self.installation.store.write(change))
 
@@ -159,7 +164,7 @@ class QueueLab(Lab):
         assert quota.status_code == 200, quota.text
 
     def scope(self, path: str, as_: str) -> Scope:
-        """A GET as the server hands it to the application."""
+        """The ASGI scope of a GET request."""
         raw, _, query = path.partition("?")
         return {
             "type": "http",
@@ -177,14 +182,14 @@ class QueueLab(Lab):
 
     @contextlib.asynccontextmanager
     async def stream(self, path: str, as_: str = "admin", last_event: int | None = None) -> AsyncIterator["Stream"]:
-        """An answer that is read while it comes."""
+        """A response that is read while it is sent."""
         stream = Stream()
         scope = self.scope(path, as_)
         if last_event is not None:
             scope["headers"].append((b"last-event-id", str(last_event).encode()))
         task = asyncio.create_task(self.app(scope, stream.receive, stream.send))
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT_SECONDS):
                 await stream.begun.wait()
                 yield stream
         finally:
@@ -194,14 +199,17 @@ class QueueLab(Lab):
 
 
 class RunningClock(StoppedClock):
-    """The machine's own."""
+    """The system clock."""
 
     def now(self) -> int:
         return time.time_ns() // 1_000_000
 
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
 
-class RunningLab(QueueLab):
-    """Runs what it is given. Nothing of it is left when it is closed."""
+
+class RunningHarness(QueueHarness):
+    """Runs submitted workloads. Nothing is left when it is closed."""
 
     def __init__(self, data_dir: Path, database: str = "", **settings: Any) -> None:
         folder, trust = str(data_dir), LocalTrust.SHARED
@@ -212,33 +220,35 @@ class RunningLab(QueueLab):
         self._numbers = itertools.count(1)
         self._stack = contextlib.AsyncExitStack()
         self._runner = asyncio.Runner()
-        with mock.patch.object(local_engine, "this_machine", lambda _, devices: big_node(NODES[0], len(devices))):
-            self.installation = self.run(self._stack.enter_async_context(installed(self.settings, self.clock)))
+        with mock.patch.object(local_engine, "describe_node", lambda _, devices: big_node(NODES[0], len(devices))):
+            self.installation = self.run(
+                self._stack.enter_async_context(running_installation(self.settings, self.clock))
+            )
         self.app = self.installation.api
         self.keys["admin"] = self.installation.admin_key_file.read_text().strip()
-        self.contract = Contract(json.loads(self.app.openapi))
+        self.contract = current_contract()
         self.until(lambda: self._known_nodes() == 1, "the engine has reported")
         self.add_nodes(big_node(NODES[1]))
 
     def close(self) -> None:
-        """End everything that runs, and see that it has gone."""
+        """Stop everything, and check that no process is left."""
         try:
             for item in self.listed(phase="Pending,Running,Updating", limit=1000):
-                self.delete(f"{SAFE}/{item['workloadId']}", as_="admin")
+                self.delete(f"{MANAGEMENT_PATH}/{item['workloadId']}", as_="admin")
             self.until(lambda: not self._held(), "every pod has gone")
             assert self.held_twice() == []
         finally:
             super().close()
 
-    def until(self, holds: Callable[[], bool], what: str, within: float = PATIENCE) -> None:
-        """Let time pass until something is so."""
+    def until(self, holds: Callable[[], bool], what: str, within: float = TIMEOUT_SECONDS) -> None:
+        """Wait until a condition holds."""
         end = time.monotonic() + within
         while not holds():
             assert time.monotonic() < end, f"not within {within:g} s: {what}"
             self.run(asyncio.sleep(0.02))
 
-    def reach(self, ref: str, *phases: str, within: float = PATIENCE) -> dict[str, Any]:
-        """The workload once it is in one of these phases; it is looked at without a pause in between."""
+    def reach(self, ref: str, *phases: str, within: float = TIMEOUT_SECONDS) -> dict[str, Any]:
+        """The workload once it is in one of these phases; polled without a pause."""
         end = time.monotonic() + within
         while (found := self.detail(ref))["phase"] not in phases:
             assert time.monotonic() < end, f"still {found['phase']}: {found['message']} {found['conditions']}"
@@ -249,7 +259,7 @@ class RunningLab(QueueLab):
     def running(self, ref: str) -> dict[str, Any]:
         return self.reach(ref, "Running")
 
-    def ended(self, ref: str, within: float = PATIENCE) -> dict[str, Any]:
+    def ended(self, ref: str, within: float = TIMEOUT_SECONDS) -> dict[str, Any]:
         return self.reach(ref, *ENDED, within=within)
 
     def finished(self, as_: str = "member", /, **fields: Any) -> dict[str, Any]:
@@ -258,27 +268,27 @@ class RunningLab(QueueLab):
 
     def stop(self, *refs: str) -> None:
         """Stop workloads that a test is done with."""
-        answer = self.post(f"{SAFE}/stop", as_="admin", json={"workloadIds": list(refs)})
+        answer = self.post(f"{MANAGEMENT_PATH}/stop", as_="admin", json={"workloadIds": list(refs)})
         assert answer.status_code == 204, answer.text
 
     def printed(self, ref: str, pod: str = "", **query: Any) -> list[str]:
-        """What a pod printed; the first one when none is named."""
+        """The log of a pod, by default of the first one."""
         shown = self.detail(ref)["pods"]
         if not shown and not pod:
             return []
-        asked = f"{SAFE}/{ref}/pods/{pod or shown[0]['podId']}/logs?{httpx.QueryParams(query)}"
+        asked = f"{MANAGEMENT_PATH}/{ref}/pods/{pod or shown[0]['podId']}/logs?{httpx.QueryParams(query)}"
         answer = self.get(asked, as_="admin")
         assert answer.status_code == 200, answer.text
         return answer.json()["logs"]
 
     def prints(self, ref: str, text: str, pod: str = "") -> list[str]:
-        """What it printed, once this is among it."""
+        """The log once it contains this text."""
         self.until(lambda: any(text in line for line in self.printed(ref, pod)), f"{ref} prints {text}")
         return self.printed(ref, pod)
 
     def held_twice(self) -> list[tuple[str, int, int]]:
-        """Node, device and moment of every GPU of which more was given out than there is."""
-        rows = self.run(self.installation.store.read(lambda tx: tx.all(ALLOCATIONS, {})))
+        """Node, device and time of every GPU that was allocated more than once."""
+        rows = self.run(self.installation.store.read(lambda tx: tx.fetch_all(ALLOCATIONS, {})))
         steps: dict[tuple[str, int], list[tuple[int, int]]] = {}
         for node, device, milli, begin, end in rows:
             steps.setdefault((node, device), []).extend([(begin, milli), *([(end, -milli)] if end else [])])
@@ -301,13 +311,13 @@ class RunningLab(QueueLab):
     def _held(self) -> list[Pod]:
         def read(transaction: Transaction) -> list[Pod]:
             cluster = clusters.find(transaction, "local")
-            return pods.held(transaction, cluster.id) if cluster else []
+            return pods.unreleased(transaction, cluster.id) if cluster else []
 
         return self.run(self.installation.store.read(read))
 
 
 class Stream:
-    """One end of an answer that goes on."""
+    """One end of a streamed response."""
 
     def __init__(self) -> None:
         self.begun = asyncio.Event()

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.contract.safe.examples import EXAMPLE, PATCH
-from tests.engine.demo.server import DemoServer
-from tests.engine.live import WORKLOADS, LiveClient
+from tests.contract.management.examples import EXAMPLE, PATCH
+from tests.integration.demo.server import DemoServer
+from tests.integration.live_server import WORKLOADS, LiveClient
 
 KINDS = ("PyTorchJob", "Deployment", "StatefulSet", "Authoring")
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.api.lab import SAFE
-from tests.contract.safe.examples import EXAMPLE, PATCH
-from tests.contract.safe.lab import WAIT, QueueLab, RunningLab, big_node, encoded
-from tests.contract.safe.promises import TIME
+from tests.api.harness import MANAGEMENT_PATH
+from tests.contract.management.examples import EXAMPLE, PATCH
+from tests.contract.management.guarantees import TIME
+from tests.contract.management.harness import WAIT, QueueHarness, RunningHarness, big_node, encoded
 
 IN_BOTH = {
     "workloadId": str,
@@ -63,22 +63,22 @@ def types(shown: dict[str, Any]) -> dict[str, type]:
 
 
 @pytest.fixture(scope="module")
-def queue(lab: QueueLab) -> QueueLab:
+def queue(harness: QueueHarness) -> QueueHarness:
     """Two nodes on which everything of the document fits."""
-    lab.add_user("zhangsan")
-    lab.add_workspace("cluster-workspace", member="zhangsan")
-    lab.add_nodes(big_node("node-001", 16), big_node("node-002", 16))
-    return lab
+    harness.add_user("zhangsan")
+    harness.add_workspace("cluster-workspace", member="zhangsan")
+    harness.add_nodes(big_node("node-001", 16), big_node("node-002", 16))
+    return harness
 
 
 @pytest.fixture(scope="module")
-def running(works: RunningLab) -> Iterator[str]:
+def running(works: RunningHarness) -> Iterator[str]:
     """The example, running; only its script is another one."""
     works.add_user("zhangsan")
     works.add_workspace("cluster-workspace", member="zhangsan")
     script = f"echo 'INFO Starting training...'; echo 'INFO Epoch 1/100'; {WAIT}"
     body = {**EXAMPLE, "entryPoint": encoded(script), "service": {"port": 8080}}
-    made = works.post(SAFE, as_="zhangsan", json=body)
+    made = works.post(MANAGEMENT_PATH, as_="zhangsan", json=body)
     assert made.status_code == 200, made.text
     ref = made.json()["workloadId"]
     works.running(ref)
@@ -86,8 +86,8 @@ def running(works: RunningLab) -> Iterator[str]:
     works.stop(ref)
 
 
-def test_the_create_example_is_accepted_as_it_stands(queue: QueueLab) -> None:
-    made = queue.post(SAFE, as_="zhangsan", json=EXAMPLE)
+def test_the_create_example_is_accepted_as_it_stands(queue: QueueHarness) -> None:
+    made = queue.post(MANAGEMENT_PATH, as_="zhangsan", json=EXAMPLE)
     assert made.status_code == 200
     assert made.json().keys() == {"workloadId"}
     assert ID.match(made.json()["workloadId"])
@@ -97,7 +97,7 @@ def test_the_create_example_is_accepted_as_it_stands(queue: QueueLab) -> None:
     assert {name: shown[name] for name in sent} == sent
 
 
-def test_a_list_item_has_the_fields_of_the_example(works: RunningLab, running: str) -> None:
+def test_a_list_item_has_the_fields_of_the_example(works: RunningHarness, running: str) -> None:
     page = works.page(workloadId=running)
     assert (page.keys(), page["totalCount"]) == ({"totalCount", "items"}, 1)
     [item] = page["items"]
@@ -132,7 +132,7 @@ def test_a_list_item_has_the_fields_of_the_example(works: RunningLab, running: s
     assert 3500 < item["secondsUntilTimeout"] <= 3600
 
 
-def test_the_detail_has_the_fields_of_the_example(works: RunningLab, running: str) -> None:
+def test_the_detail_has_the_fields_of_the_example(works: RunningHarness, running: str) -> None:
     shown = works.detail(running)
     assert types(shown) == IN_DETAIL | BESIDES
     [item] = works.listed(workloadId=running)
@@ -159,11 +159,11 @@ def test_the_detail_has_the_fields_of_the_example(works: RunningLab, running: st
     assert TIME.match(dispatched["lastTransitionTime"])
 
 
-def test_the_logs_have_the_fields_of_the_example(works: RunningLab, running: str) -> None:
+def test_the_logs_have_the_fields_of_the_example(works: RunningHarness, running: str) -> None:
     works.prints(running, "Epoch")
     pod = f"{running}-worker-0"
     answer = works.get(
-        f"{SAFE}/{running}/pods/{pod}/logs?tailLines=1000&container=pytorch&sinceSeconds=600", as_="admin"
+        f"{MANAGEMENT_PATH}/{running}/pods/{pod}/logs?tailLines=1000&container=pytorch&sinceSeconds=600", as_="admin"
     )
     assert (answer.status_code, answer.json()) == (
         200,
@@ -176,16 +176,16 @@ def test_the_logs_have_the_fields_of_the_example(works: RunningLab, running: str
     )
 
 
-def test_the_containers_have_the_fields_of_the_example(works: RunningLab, running: str) -> None:
-    answer = works.get(f"{SAFE}/{running}/pods/{running}-worker-0/containers", as_="zhangsan")
+def test_the_containers_have_the_fields_of_the_example(works: RunningHarness, running: str) -> None:
+    answer = works.get(f"{MANAGEMENT_PATH}/{running}/pods/{running}-worker-0/containers", as_="zhangsan")
     assert answer.status_code == 200
     assert answer.json().keys() == {"containers", "shells"}
     assert answer.json()["containers"] == [{"name": "pytorch"}]
     assert {"bash", "sh"} <= set(answer.json()["shells"])
 
 
-def test_the_service_has_the_fields_of_the_example(works: RunningLab, running: str) -> None:
-    answer = works.get(f"{SAFE}/{running}/service", as_="zhangsan")
+def test_the_service_has_the_fields_of_the_example(works: RunningHarness, running: str) -> None:
+    answer = works.get(f"{MANAGEMENT_PATH}/{running}/service", as_="zhangsan")
     assert answer.status_code == 200
     [port] = answer.json().pop("ports")
     assert answer.json() == {"serviceName": running, "clusterIP": "127.0.0.1", "ports": [port]}
@@ -193,9 +193,9 @@ def test_the_service_has_the_fields_of_the_example(works: RunningLab, running: s
     assert type(port["port"]) is int
 
 
-def test_the_patch_example_is_taken_as_it_stands(queue: QueueLab) -> None:
-    ref = queue.post(SAFE, as_="zhangsan", json=EXAMPLE).json()["workloadId"]
-    answer = queue.patch(f"{SAFE}/{ref}", as_="zhangsan", json=PATCH)
+def test_the_patch_example_is_taken_as_it_stands(queue: QueueHarness) -> None:
+    ref = queue.post(MANAGEMENT_PATH, as_="zhangsan", json=EXAMPLE).json()["workloadId"]
+    answer = queue.patch(f"{MANAGEMENT_PATH}/{ref}", as_="zhangsan", json=PATCH)
     assert (answer.status_code, answer.content) == (204, b"")
     shown = queue.detail(ref)
     assert shown["resource"] == {"cpu": "256", "gpu": "16", "memory": "512Gi", "replica": 2}
@@ -205,34 +205,34 @@ def test_the_patch_example_is_taken_as_it_stands(queue: QueueLab) -> None:
 
 
 @pytest.mark.parametrize("verb", ["delete", "stop", "clone"])
-def test_the_batch_examples_are_taken_as_they_stand(queue: QueueLab, verb: str) -> None:
-    refs = [queue.post(SAFE, as_="zhangsan", json=EXAMPLE).json()["workloadId"] for _ in range(3)]
-    answer = queue.post(f"{SAFE}/{verb}", as_="zhangsan", json={"workloadIds": refs})
+def test_the_batch_examples_are_taken_as_they_stand(queue: QueueHarness, verb: str) -> None:
+    refs = [queue.post(MANAGEMENT_PATH, as_="zhangsan", json=EXAMPLE).json()["workloadId"] for _ in range(3)]
+    answer = queue.post(f"{MANAGEMENT_PATH}/{verb}", as_="zhangsan", json={"workloadIds": refs})
     assert (answer.status_code, answer.content) == (204, b"")
     unknown = {"workloadIds": ["workload-001", "workload-002", "workload-003"]}
-    answer = queue.post(f"{SAFE}/{verb}", as_="zhangsan", json=unknown)
+    answer = queue.post(f"{MANAGEMENT_PATH}/{verb}", as_="zhangsan", json=unknown)
     assert answer.status_code == 404
     assert answer.json().keys() == {"succeeded", "failed"}
 
 
-def test_stop_and_delete_answer_with_no_content(queue: QueueLab) -> None:
-    ref = queue.post(SAFE, as_="zhangsan", json=EXAMPLE).json()["workloadId"]
-    stopped = queue.post(f"{SAFE}/{ref}/stop", as_="zhangsan")
+def test_stop_and_delete_answer_with_no_content(queue: QueueHarness) -> None:
+    ref = queue.post(MANAGEMENT_PATH, as_="zhangsan", json=EXAMPLE).json()["workloadId"]
+    stopped = queue.post(f"{MANAGEMENT_PATH}/{ref}/stop", as_="zhangsan")
     assert (stopped.status_code, stopped.content) == (204, b"")
-    deleted = queue.delete(f"{SAFE}/{ref}", as_="zhangsan")
+    deleted = queue.delete(f"{MANAGEMENT_PATH}/{ref}", as_="zhangsan")
     assert (deleted.status_code, deleted.content) == (204, b"")
 
 
-def test_only_what_the_document_requires_is_required(queue: QueueLab) -> None:
+def test_only_what_the_document_requires_is_required(queue: QueueHarness) -> None:
     required = ("displayName", "groupVersionKind", "image", "resource")
     least = {name: EXAMPLE[name] for name in required} | {
         "workspaceId": "cluster-workspace",
         "groupVersionKind": {"kind": "Authoring", "version": "v1"},
         "resource": {"cpu": "1", "memory": "1Gi", "replica": 1},
     }
-    assert queue.post(SAFE, as_="zhangsan", json=least).status_code == 200
+    assert queue.post(MANAGEMENT_PATH, as_="zhangsan", json=least).status_code == 200
     for name in required:
-        answer = queue.post(SAFE, as_="zhangsan", json={key: least[key] for key in least if key != name})
+        answer = queue.post(MANAGEMENT_PATH, as_="zhangsan", json={key: least[key] for key in least if key != name})
         assert (answer.status_code, answer.json()["errorCode"]) == (400, "Stoker.00002")
         assert answer.json()["errorMessage"].startswith(f"{name}: it is required.")
     for outer, name in (
@@ -243,15 +243,15 @@ def test_only_what_the_document_requires_is_required(queue: QueueLab) -> None:
         ("resource", "replica"),
     ):
         inner = {key: value for key, value in least[outer].items() if key != name}
-        answer = queue.post(SAFE, as_="zhangsan", json={**least, outer: inner})
+        answer = queue.post(MANAGEMENT_PATH, as_="zhangsan", json={**least, outer: inner})
         assert answer.status_code == 400
         assert answer.json()["errorMessage"].startswith(f"{outer}.{name}: it is required.")
 
 
-def test_what_is_left_out_has_the_documented_default(queue: QueueLab) -> None:
+def test_what_is_left_out_has_the_documented_default(queue: QueueHarness) -> None:
     left_out = ("description", "priority", "timeout", "maxRetry", "env", "specifiedNodes")
     body = {name: value for name, value in EXAMPLE.items() if name not in left_out}
-    shown = queue.detail(queue.post(SAFE, as_="zhangsan", json=body).json()["workloadId"])
+    shown = queue.detail(queue.post(MANAGEMENT_PATH, as_="zhangsan", json=body).json()["workloadId"])
     assert {name: shown[name] for name in left_out} == {
         "description": "",
         "priority": 0,

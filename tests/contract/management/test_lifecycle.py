@@ -1,18 +1,17 @@
-"""What becomes of workloads that are really run: ends, retries, gangs, queues, quotas, preemption."""
+"""Lifecycles of real workloads: ends, retries, gangs, dependencies and queues."""
 
 import os
 import signal
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-from tests.api.lab import SAFE
-from tests.contract.safe.lab import WAIT, RunningLab
+from tests.api.harness import MANAGEMENT_PATH
+from tests.contract.management.harness import WAIT, RunningHarness
 
-from stoker.domain.resources import MILLI
+from stoker.domain.cluster.resources import MILLI
+from stoker.domain.workload.status import NOT_YET_SCHEDULED
 
 HELD = """
 SELECT allocation.gpu_milli, allocation.from_at, allocation.to_at
@@ -30,8 +29,8 @@ def types(shown: dict[str, Any]) -> list[str]:
 # How it ends
 
 
-def test_a_job_that_exits_well_has_succeeded(works: RunningLab) -> None:
-    shown = works.finished(run="echo done")
+def test_a_job_that_exits_well_has_succeeded(works: RunningHarness) -> None:
+    shown = works.finished(run="echo done; sleep 0.5")
     assert (shown["phase"], shown["message"]) == ("Succeeded", "every pod exited with code 0")
     assert types(shown) == ["Queued", "Dispatched", "Running", "Succeeded"]
     assert shown["pods"][0]["phase"] == "Succeeded"
@@ -41,7 +40,7 @@ def test_a_job_that_exits_well_has_succeeded(works: RunningLab) -> None:
 @pytest.mark.parametrize(
     ("run", "code"), [("exit 3", 3), ("exit 255", 255), ("no-such-command", 127), ("kill -9 $$", 137), ("kill $$", 143)]
 )
-def test_a_job_that_fails_says_with_which_code(works: RunningLab, run: str, code: int) -> None:
+def test_a_job_that_fails_says_with_which_code(works: RunningHarness, run: str, code: int) -> None:
     shown = works.finished(run=run)
     ref = shown["workloadId"]
     assert shown["phase"] == "Failed"
@@ -52,7 +51,7 @@ def test_a_job_that_fails_says_with_which_code(works: RunningLab, run: str, code
     assert types(shown)[-1] == "Failed"
 
 
-def test_a_timeout_stops_it_once_and_it_is_not_retried(works: RunningLab) -> None:
+def test_a_timeout_stops_it_once_and_it_is_not_retried(works: RunningHarness) -> None:
     shown = works.finished(run=WAIT, timeout=1, maxRetry=3)
     assert (shown["phase"], shown["dispatchCount"]) == ("Stopped", 1)
     assert types(shown) == ["Queued", "Dispatched", "Running", "TimedOut", "Stopped"]
@@ -61,8 +60,8 @@ def test_a_timeout_stops_it_once_and_it_is_not_retried(works: RunningLab) -> Non
     assert shown["secondsUntilTimeout"] == 0
 
 
-def test_a_failure_is_retried_as_often_as_was_asked_for(works: RunningLab) -> None:
-    shown = works.finished(run='echo try >> tries; [ "$(wc -l < tries)" = 2 ]', maxRetry=1)
+def test_a_failure_is_retried_as_often_as_was_asked_for(works: RunningHarness) -> None:
+    shown = works.finished(run='echo try >> tries; sleep 0.5; [ "$(wc -l < tries)" = 2 ]', maxRetry=1)
     ref = shown["workloadId"]
     assert (shown["phase"], shown["dispatchCount"]) == ("Succeeded", 2)
     assert types(shown) == ["Queued", "Dispatched", "Running", "Queued", "Dispatched", "Running", "Succeeded"]
@@ -71,24 +70,24 @@ def test_a_failure_is_retried_as_often_as_was_asked_for(works: RunningLab) -> No
     assert len(shown["pods"]) == 1
 
 
-def test_when_the_retries_are_spent_it_has_failed(works: RunningLab) -> None:
+def test_when_the_retries_are_spent_it_has_failed(works: RunningHarness) -> None:
     shown = works.finished(run="exit 9", maxRetry=1)
     assert (shown["phase"], shown["dispatchCount"]) == ("Failed", 2)
     assert shown["message"] == f"pod {shown['workloadId']}-worker-0 exited with code 9"
 
 
-def keeper_of(works: RunningLab, ref: str) -> int:
+def shim_pid(works: RunningHarness, ref: str) -> int:
     """The process that watches over the first pod of a workload."""
-    [pod] = [pod for pod in works.pods(ref) if not pod.phase.ended]
+    [pod] = [pod for pod in works.pods(ref) if not pod.phase.is_finished]
     folder = str(works.installation.admin_key_file.parent / "local" / "pods" / pod.uid)
     found = [process for process in psutil.process_iter(["cmdline"]) if folder in (process.info["cmdline"] or [])]
     return min(process.pid for process in found)
 
 
-def test_a_pod_that_is_lost_is_begun_again_without_spending_a_retry(works: RunningLab) -> None:
+def test_a_pod_that_is_lost_is_begun_again_without_spending_a_retry(works: RunningHarness) -> None:
     ref = works.submit(run=f"echo up; {WAIT}", maxRetry=0)
     works.prints(ref, "up")
-    os.kill(keeper_of(works, ref), signal.SIGKILL)
+    os.kill(shim_pid(works, ref), signal.SIGKILL)
     works.until(lambda: works.detail(ref)["dispatchCount"] == 2, "it is dispatched again")
     shown = works.running(ref)
     assert types(shown).count("Failover") == 1
@@ -111,7 +110,7 @@ def test_a_pod_that_is_lost_is_begun_again_without_spending_a_retry(works: Runni
         ("Authoring", 1, ["0"]),
     ],
 )
-def test_pods_have_the_names_of_their_kind(works: RunningLab, kind: str, replicas: int, names: list[str]) -> None:
+def test_pods_have_the_names_of_their_kind(works: RunningHarness, kind: str, replicas: int, names: list[str]) -> None:
     ref = works.submit(kind=kind, replica=replicas, run=f"echo I am $POD_NAME on $NODE_NAME; {WAIT}")
     shown = works.running(ref)
     pods = [pod["podId"] for pod in shown["pods"]]
@@ -125,14 +124,14 @@ def test_pods_have_the_names_of_their_kind(works: RunningLab, kind: str, replica
     works.stop(ref)
 
 
-def test_named_nodes_get_one_pod_each_in_their_order(works: RunningLab) -> None:
+def test_named_nodes_get_one_pod_each_in_their_order(works: RunningHarness) -> None:
     ref = works.submit(specifiedNodes=["node-002", "node-001"], gpu="1", run=WAIT)
     shown = works.running(ref)
     assert (shown["nodes"], shown["ranks"]) == ([["node-002", "node-001"]], [["0", "1"]])
     works.stop(ref)
 
 
-def test_one_failing_pod_fails_the_gang_and_ends_the_others(works: RunningLab) -> None:
+def test_one_failing_pod_fails_the_gang_and_ends_the_others(works: RunningHarness) -> None:
     shown = works.finished(replica=3, run=f"[ $RANK != 1 ] || exit 4; {WAIT}")
     ref = shown["workloadId"]
     assert (shown["phase"], shown["message"]) == ("Failed", f"pod {ref}-worker-0 exited with code 4")
@@ -140,7 +139,7 @@ def test_one_failing_pod_fails_the_gang_and_ends_the_others(works: RunningLab) -
     assert {pod["phase"] for pod in shown["pods"]} <= {"Succeeded", "Failed"}
 
 
-def test_a_gang_succeeds_when_all_have(works: RunningLab) -> None:
+def test_a_gang_succeeds_when_all_have(works: RunningHarness) -> None:
     shown = works.finished(replica=2, gpu="1", run="echo $RANK of $WORLD_SIZE")
     assert shown["phase"] == "Succeeded"
     ref = shown["workloadId"]
@@ -148,7 +147,7 @@ def test_a_gang_succeeds_when_all_have(works: RunningLab) -> None:
     assert works.printed(ref, f"{ref}-worker-0") == ["1 of 2"]
 
 
-def test_a_gang_starts_as_a_whole_or_not_at_all(works: RunningLab) -> None:
+def test_a_gang_starts_as_a_whole_or_not_at_all(works: RunningHarness) -> None:
     workspace = works.add_workspace(member="member")
     works.add_quota(workspace, "3")
     first = works.submit(workspaceId=workspace, gpu="2", run=WAIT)
@@ -162,12 +161,12 @@ def test_a_gang_starts_as_a_whole_or_not_at_all(works: RunningLab) -> None:
     assert works.ended(gang)["phase"] == "Succeeded"
 
 
-def test_what_does_not_fit_now_is_told_so(works: RunningLab) -> None:
+def test_what_does_not_fit_now_is_told_so(works: RunningHarness) -> None:
     fill = [works.submit(gpu="8", run=WAIT) for _ in range(2)]
     for ref in fill:
         works.running(ref)
     waiting = works.submit(gpu="1", run="true")
-    works.until(lambda: works.row(waiting)["message"] != "", "it is told why it waits")
+    works.until(lambda: works.row(waiting)["message"] != NOT_YET_SCHEDULED.message, "it is told why it waits")
     assert "1 GPU" in works.row(waiting)["message"]
     assert works.detail(waiting)["message"] == works.row(waiting)["message"]
     works.stop(*fill)
@@ -177,14 +176,14 @@ def test_what_does_not_fit_now_is_told_so(works: RunningLab) -> None:
 # Variables
 
 
-def variables(works: RunningLab, **fields: Any) -> dict[str, str]:
+def variables(works: RunningHarness, **fields: Any) -> dict[str, str]:
     """What a job finds in its environment."""
     shown = works.finished(run="env", **fields)
     assert shown["phase"] == "Succeeded"
     return dict(line.split("=", 1) for line in works.printed(shown["workloadId"]) if "=" in line)
 
 
-def test_devices_and_ranks_are_stokers_and_the_rest_is_the_users(works: RunningLab) -> None:
+def test_devices_and_ranks_are_stokers_and_the_rest_is_the_users(works: RunningHarness) -> None:
     sent = {
         "CUDA_VISIBLE_DEVICES": "99",
         "HIP_VISIBLE_DEVICES": "99",
@@ -213,12 +212,12 @@ def test_devices_and_ranks_are_stokers_and_the_rest_is_the_users(works: RunningL
     assert (found["RANK"], found["WORLD_SIZE"], found["MASTER_ADDR"]) == ("0", "1", "127.0.0.1")
 
 
-def test_without_gpus_no_device_is_visible(works: RunningLab) -> None:
+def test_without_gpus_no_device_is_visible(works: RunningHarness) -> None:
     found = variables(works, env={"CUDA_VISIBLE_DEVICES": "0,1"})
     assert [found[f"{name}_VISIBLE_DEVICES"] for name in ("CUDA", "HIP", "ROCR")] == ["", "", ""]
 
 
-def test_what_runs_at_once_sees_different_gpus(works: RunningLab) -> None:
+def test_what_runs_at_once_sees_different_gpus(works: RunningHarness) -> None:
     refs = [works.submit(gpu="3", run=f"echo gpus $CUDA_VISIBLE_DEVICES; {WAIT}") for _ in range(2)]
     seen = []
     for ref in refs:
@@ -231,7 +230,7 @@ def test_what_runs_at_once_sees_different_gpus(works: RunningLab) -> None:
 # Authoring, Deployment, TTL
 
 
-def test_a_replica_that_exits_is_begun_again_and_the_deployment_goes_on(works: RunningLab) -> None:
+def test_a_replica_that_exits_is_begun_again_and_the_deployment_goes_on(works: RunningHarness) -> None:
     ref = works.submit(kind="Deployment", run=f'echo x >> runs; [ "$(wc -l < runs)" -gt 1 ] || exit 5; echo up; {WAIT}')
     works.prints(ref, "up")
     works.until(lambda: works.detail(ref)["message"] == "", "every pod runs")
@@ -242,7 +241,7 @@ def test_a_replica_that_exits_is_begun_again_and_the_deployment_goes_on(works: R
     assert works.ended(ref)["phase"] == "Stopped"
 
 
-def test_an_authoring_without_script_is_an_idle_shell(works: RunningLab) -> None:
+def test_an_authoring_without_script_is_an_idle_shell(works: RunningHarness) -> None:
     ref = works.submit(kind="Authoring", entryPoint=None)
     shown = works.running(ref)
     assert (shown["entryPoint"], shown["pods"][0]["phase"]) == ("", "Running")
@@ -250,7 +249,7 @@ def test_an_authoring_without_script_is_an_idle_shell(works: RunningLab) -> None
     assert works.ended(ref)["phase"] == "Stopped"
 
 
-def test_the_ttl_removes_what_the_engine_holds_and_nothing_else(works: RunningLab) -> None:
+def test_the_ttl_removes_what_the_engine_holds_and_nothing_else(works: RunningHarness) -> None:
     shown = works.finished(run="echo kept | tee kept", ttlSecondsAfterFinished=0)
     ref = shown["workloadId"]
     [pod] = works.pods(ref)
@@ -259,18 +258,18 @@ def test_the_ttl_removes_what_the_engine_holds_and_nothing_else(works: RunningLa
     assert works.detail(ref) == shown
     assert works.printed(ref) == ["kept"]
     assert (local / "work" / ref / "kept").read_text() == "kept\n"
-    assert works.delete(f"{SAFE}/{ref}", as_="member").status_code == 204
+    assert works.delete(f"{MANAGEMENT_PATH}/{ref}", as_="member").status_code == 204
     works.until(lambda: not (local / "work" / ref).exists(), "its folder is gone")
 
 
 # Dependencies and start times
 
 
-def test_what_depends_on_a_success_waits_for_it_and_runs(works: RunningLab) -> None:
+def test_what_depends_on_a_success_waits_for_it_and_runs(works: RunningHarness) -> None:
     first = works.submit(run=f"echo up; {WAIT}")
     second = works.submit(run="echo second", dependencies=[first])
     works.prints(first, "up")
-    works.until(lambda: works.detail(second)["message"] != "", "it is told why it waits")
+    works.until(lambda: works.detail(second)["message"] != NOT_YET_SCHEDULED.message, "it is told why it waits")
     waiting = works.detail(second)
     assert (waiting["phase"], waiting["schedulerOrder"] > 0) == ("Pending", True)
     assert first in waiting["message"]
@@ -284,7 +283,7 @@ def test_what_depends_on_a_success_waits_for_it_and_runs(works: RunningLab) -> N
 
 
 @pytest.mark.parametrize("first", [{"run": "exit 1"}, {"run": "exit 1", "maxRetry": 1}])
-def test_what_depends_on_a_failure_fails(works: RunningLab, first: dict[str, Any]) -> None:
+def test_what_depends_on_a_failure_fails(works: RunningHarness, first: dict[str, Any]) -> None:
     failing = works.submit(**first)
     after = works.submit(run="true", dependencies=[failing])
     last = works.submit(run="true", dependencies=[after])
@@ -295,11 +294,11 @@ def test_what_depends_on_a_failure_fails(works: RunningLab, first: dict[str, Any
     assert after in works.ended(last)["message"]
 
 
-def test_what_has_a_start_time_waits_for_it_in_its_place(works: RunningLab) -> None:
+def test_what_has_a_start_time_waits_for_it_in_its_place(works: RunningHarness) -> None:
     workspace = works.add_workspace(member="member")
     due = datetime.now(UTC) + timedelta(seconds=2)
     ref = works.submit(workspaceId=workspace, run="true", startAfter=due.isoformat())
-    works.until(lambda: works.detail(ref)["message"] != "", "it is told why it waits")
+    works.until(lambda: works.detail(ref)["message"] != NOT_YET_SCHEDULED.message, "it is told why it waits")
     shown = works.detail(ref)
     assert (shown["phase"], shown["schedulerOrder"]) == ("Pending", 1)
     assert due.strftime("%Y-%m-%dT%H:%M:%S") in shown["message"]
@@ -314,7 +313,7 @@ def test_what_has_a_start_time_waits_for_it_in_its_place(works: RunningLab) -> N
 # The queue
 
 
-def test_a_queue_is_served_by_priority_and_then_by_time(works: RunningLab) -> None:
+def test_a_queue_is_served_by_priority_and_then_by_time(works: RunningHarness) -> None:
     workspace = works.add_workspace(manager="manager")
     works.add_quota(workspace, "1")
     holder = works.submit("manager", workspaceId=workspace, gpu="1", run=WAIT)
@@ -331,74 +330,19 @@ def test_a_queue_is_served_by_priority_and_then_by_time(works: RunningLab) -> No
         assert ended[before]["endTime"] <= ended[after]["startTime"]
 
 
-def test_a_quota_is_never_exceeded_however_many_ask_at_once(works: RunningLab) -> None:
+def test_a_quota_is_never_exceeded_however_many_ask_at_once(works: RunningHarness) -> None:
     workspace = works.add_workspace(member="member")
     works.add_quota(workspace, "3")
     body = {"workspaceId": workspace, "gpu": "1", "run": "sleep 0.02"}
-    asks = [works.ask("POST", SAFE, as_="member", json=works.body(**body)) for _ in range(50)]
+    asks = [works.ask("POST", MANAGEMENT_PATH, as_="member", json=works.body(**body)) for _ in range(50)]
     refs = [answer.json()["workloadId"] for answer in works.together(*asks)]
     works.until(lambda: not works.listed(workspaceId=workspace, phase="Pending,Running"), "all have ended", 40)
     assert {item["phase"] for item in works.listed(workspaceId=workspace)} == {"Succeeded"}
     assert len(set(refs)) == 50
-    rows = works.run(works.installation.store.read(lambda tx: tx.all(HELD, {"workspace": workspace})))
+    rows = works.run(works.installation.store.read(lambda tx: tx.fetch_all(HELD, {"workspace": workspace})))
     assert len(rows) == 50
     held, most = 0, 0
     for _, change in sorted([(begin, milli) for milli, begin, _ in rows] + [(end, -milli) for milli, _, end in rows]):
         held += change
         most = max(most, held)
     assert 0 < most <= 3 * MILLI
-
-
-# Preemption
-
-
-@pytest.fixture
-def two_teams(tmp_path: Path) -> Iterator[RunningLab]:
-    """An installation of its own: both nodes are shared out between two workspaces."""
-    with RunningLab(tmp_path / "data") as lab:
-        lab.add_staff()
-        for workspace in ("vision", "audio"):
-            lab.add_quota(workspace, "8")
-        yield lab
-
-
-def preempted_by(shown: dict[str, Any]) -> list[str]:
-    return [each["message"] for each in shown["conditions"] if each["type"] == "Preempted"]
-
-
-def test_what_borrowed_gives_its_place_to_the_owner_and_comes_back(two_teams: RunningLab) -> None:
-    lab = two_teams
-    own = lab.submit("outsider", workspaceId="audio", gpu="8", run=WAIT)
-    lab.running(own)
-    borrower = lab.submit("outsider", workspaceId="audio", gpu="8", preemptible=True, run=f"echo up; {WAIT}")
-    lab.prints(borrower, "up")
-    refused = lab.submit("outsider", workspaceId="audio", gpu="1", run=WAIT)
-    lab.until(lambda: "quota" in lab.detail(refused)["message"], "what is not preemptible does not borrow")
-    owner = lab.submit("member", gpu="8", run=WAIT)
-    lab.running(owner)
-    shown = lab.detail(borrower)
-    assert (shown["phase"], types(shown).count("Preempted"), shown["schedulerOrder"] > 0) == ("Pending", 1, True)
-    assert preempted_by(shown) == ["preempted by a workload of another workspace"]
-    assert lab.detail(own)["dispatchCount"] == 1
-    lab.stop(owner)
-    lab.until(lambda: lab.detail(borrower)["dispatchCount"] == 2, "it runs again")
-    assert lab.inside(borrower).retries == 0
-    lab.running(borrower)
-    lab.stop(own, borrower, refused)
-
-
-def test_a_lower_priority_gives_way_in_its_own_workspace(two_teams: RunningLab) -> None:
-    lab = two_teams
-    lab.running(lab.submit("outsider", workspaceId="audio", gpu="8", run=WAIT))  # nothing is left to borrow
-    low = lab.submit("manager", gpu="8", preemptible=True, run=f"echo up; {WAIT}", maxRetry=0)
-    lab.prints(low, "up")
-    firm = lab.submit("manager", gpu="1", priority=0, run=WAIT)
-    lab.until(lambda: lab.detail(firm)["message"] != "", "the same priority does not push it out")
-    high = lab.submit("manager", gpu="8", priority=2, run=WAIT)
-    lab.running(high)
-    shown = lab.detail(low)
-    assert (shown["phase"], preempted_by(shown)) == ("Pending", [f"preempted by {high}"])
-    lab.stop(firm, high)
-    lab.until(lambda: lab.detail(low)["dispatchCount"] == 2, "it runs again")
-    assert lab.inside(low).retries == 0
-    lab.stop(low)

@@ -1,6 +1,6 @@
-"""An installation for the contract of `lens`: every answer is held against the OpenAPI document on its way to the test.
+"""An installation for the contract of the monitoring family: every response is validated against the OpenAPI document.
 
-Nothing runs. A test places workloads on nodes by hand, and publishes what a controller would have published.
+Nothing runs. A test places workloads on nodes itself and publishes what a controller would publish.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,32 +9,43 @@ from typing import Any, Unpack
 import httpx
 import numpy as np
 from msgspec import structs
-from tests.api.lab import How
-from tests.contract.safe.lab import QueueLab
+from tests.api.harness import RequestOptions
+from tests.contract.management.harness import QueueHarness
 
-from stoker.domain.events import Placed, PodsEnded, PodsUp
-from stoker.domain.identity import Cluster
-from stoker.domain.live import Consumer, GpuColumns, NodeNow, Overview, Part, SourceState
-from stoker.domain.names import new_uuid
-from stoker.domain.node import Device, Node
-from stoker.domain.readings import Metric
-from stoker.domain.resources import MILLI, Resources
-from stoker.domain.training import Measured
-from stoker.domain.workload import Pod, PodPhase
-from stoker.store import clusters, live_views, pods, samples, training
-from stoker.store.base import Transaction
-from stoker.telemetry import roster
-from stoker.telemetry.chunks import encode_tick
+from stoker.domain.access.identity import Cluster
+from stoker.domain.cluster.capabilities import Capabilities
+from stoker.domain.cluster.live_view import (
+    ClusterSummary,
+    CollectorStatus,
+    GpuColumns,
+    GpuConsumer,
+    LiveNode,
+    LiveViewKind,
+)
+from stoker.domain.cluster.node import Device, Node
+from stoker.domain.cluster.resources import MILLI, Resources
+from stoker.domain.cluster.samples import GpuMetric
+from stoker.domain.metrics.training import TrainingSample
+from stoker.domain.names import new_uuid4
+from stoker.domain.workload.events import Dispatched, PodsFinished, PodsReady
+from stoker.domain.workload.phase import PodPhase
+from stoker.domain.workload.pod import Pod
+from stoker.store.cluster import clusters, live_views
+from stoker.store.db.base import Transaction
+from stoker.store.telemetry import gpu_samples, training
+from stoker.store.workloads import allocations, pods
+from stoker.telemetry.tsdb import device_index
+from stoker.telemetry.tsdb.codec import encode_tick
 
 MODEL = "AMD Instinct MI300X OAM"
-LENS = ("/api/workloads", "/api/workloadMetadata", "/api/clusters")
+MONITORING_PATHS = ("/api/workloads", "/api/workloadMetadata", "/api/clusters")
 Devices = Mapping[str, Sequence[int]]
 
 
-class LensLab(QueueLab):
-    async def ask(self, method: str, path: str, **how: Unpack[How]) -> httpx.Response:
+class MonitoringHarness(QueueHarness):
+    async def ask(self, method: str, path: str, **how: Unpack[RequestOptions]) -> httpx.Response:
         answer = await super().ask(method, path, **how)
-        if path.startswith(LENS) and method == "GET":
+        if path.startswith(MONITORING_PATHS) and method == "GET":
             self.contract.check(method, path, answer)
             assert answer.json()["traceId"] == answer.headers["X-Trace-Id"]
         return answer
@@ -66,10 +77,10 @@ class LensLab(QueueLab):
         guaranteed_until: int | None = None,
     ) -> None:
         """Run a workload: a pod for each mapping, on the GPUs of a node."""
-        self.go(ref, lambda at: Placed(at, (), guaranteed_until), seconds=seconds)
+        self.go(ref, lambda at: Dispatched(at, (), guaranteed_until), seconds=seconds)
         for rank, devices in enumerate(placed or ({"node-001": ()},)):
             self.add_pod(ref, rank, devices, share=share, model=model)
-        self.go(ref, PodsUp)
+        self.go(ref, PodsReady)
 
     def add_pod(
         self, ref: str, rank: int, placed: Devices, *, share: int = MILLI, model: str = MODEL, revision: int = 0
@@ -78,7 +89,7 @@ class LensLab(QueueLab):
         [(node, devices)] = placed.items()
         now = self.clock.now()
         pod = Pod(
-            uid=new_uuid(),
+            uid=new_uuid4(),
             workload_uid=workload.uid,
             name=f"{workload.slug}-{rank}",
             attempt=workload.attempt,
@@ -94,8 +105,11 @@ class LensLab(QueueLab):
 
         def change(transaction: Transaction) -> None:
             pods.add(transaction, workload.cluster_id, [pod])
-            held = [pods.Allocation(pod.uid, each, workload.uid, node, model, share, now) for each in devices]
-            pods.allocate(transaction, workload.cluster_id, held)
+            held = [
+                allocations.Allocation(pod.uid, each, workload.uid, node, model, share, now, slot=each)
+                for each in devices
+            ]
+            allocations.allocate(transaction, workload.cluster_id, held)
 
         self.run(self.installation.store.write(change))
         return pod
@@ -106,61 +120,64 @@ class LensLab(QueueLab):
 
         def change(transaction: Transaction) -> None:
             ended = [structs.replace(pod, phase=PodPhase.SUCCEEDED, ended_at=now) for pod in gone]
-            pods.replace(transaction, ended)
-            pods.release(transaction, ended)
+            pods.update(transaction, ended)
+            allocations.release(transaction, ended)
 
         self.run(self.installation.store.write(change))
 
     def end(self, ref: str, *, success: bool = True, seconds: float = 0) -> None:
         self.clock.advance(seconds=seconds)
         self.release(*self.pods(ref))
-        self.go(ref, lambda at: PodsEnded(at, success, "over"))
+        self.go(ref, lambda at: PodsFinished(at, success, "over"))
 
-    def sample(self, at: int, gpus: Mapping[str, Sequence[Mapping[Metric, float]]]) -> None:
+    def sample(self, at: int, gpus: Mapping[str, Sequence[Mapping[GpuMetric, float]]]) -> None:
         """What the GPUs of these nodes said at a moment, as a sampler keeps it; each has 100 GiB."""
         nodes = [
             Node(name, 1, 1, tuple(Device(number, "", MODEL, 100 * 2**30) for number in range(len(values))))
             for name, values in gpus.items()
         ]
         rows = [values for name in sorted(gpus) for values in gpus[name]]
-        columns = {metric: np.array([row.get(metric, np.nan) for row in rows]) for metric in Metric}
+        columns = {metric: np.array([row.get(metric, np.nan) for row in rows]) for metric in GpuMetric}
 
         def change(transaction: Transaction) -> None:
             cluster = clusters.find(transaction, "local")
             assert cluster is not None
-            number = samples.roster_for(transaction, cluster.id, roster.encode(roster.roster_of(nodes)), len(rows), at)
-            samples.add_tick(transaction, cluster.id, at, number, encode_tick(columns))
+            number = gpu_samples.get_or_add_device_index(
+                transaction, cluster.id, device_index.encode(device_index.build_device_index(nodes)), len(rows), at
+            )
+            gpu_samples.add_tick(transaction, cluster.id, at, number, encode_tick(columns))
 
         self.run(self.installation.store.write(change))
 
-    def train(self, ref: str, *said: Measured) -> None:
+    def train(self, ref: str, *said: TrainingSample) -> None:
         """What the training code printed."""
         workload = self.inside(ref)
-        batch = training.Batch(workload.uid, "pod", workload.attempt, said)
-        self.run(self.installation.store.write(lambda tx: training.add(tx, [batch])))
+        batch = training.TrainingBatch(workload.uid, "pod", workload.attempt, said)
+        self.run(self.installation.store.write(lambda tx: training.add_batches(tx, [batch])))
 
     def add_cluster(self, name: str, engine: str) -> Cluster:
-        cluster = Cluster(new_uuid(), name, engine, "", self.clock.now())
+        capabilities = Capabilities(simulated=engine == "simulated")
+        cluster = Cluster(new_uuid4(), name, engine, "", self.clock.now(), capabilities=capabilities)
         self.run(self.installation.store.write(lambda tx: clusters.add(tx, cluster)))
         return cluster
 
     def publish(self, cluster: str = "local", **parts: object) -> None:
         """What a controller publishes: `overview`, `consumers`, `nodes`, `gpus`."""
-        encoded = {Part(name): live_views.encode(part) for name, part in parts.items()}
+        encoded = {LiveViewKind(name): live_views.encode(part) for name, part in parts.items()}
 
         def change(transaction: Transaction) -> None:
             found = clusters.find(transaction, cluster)
             assert found is not None
-            live_views.put(transaction, found.id, self.clock.now(), encoded)
+            live_views.publish(transaction, found.id, self.clock.now(), encoded)
 
         self.run(self.installation.store.write(change))
 
-    def overview(self, **fields: Any) -> Overview:
+    def overview(self, **fields: Any) -> ClusterSummary:
         """An idle cluster of one node of 8 GPUs, but for the fields that are given."""
         now = self.clock.now()
         known: dict[str, Any] = {
             "at": now,
-            "source": SourceState("nvml", now, stale=False),
+            "source": CollectorStatus("nvml", now, stale=False),
             "nodes": 1,
             "healthy_nodes": 1,
             "faulty_nodes": 0,
@@ -180,10 +197,10 @@ class LensLab(QueueLab):
             "rdma_bits_per_second": 0,
             "hottest": {},
         }
-        return Overview(**{**known, **fields})
+        return ClusterSummary(**{**known, **fields})
 
 
-def consumer(uid: str, gpus: float, utilization: float | None = 0.5, **fields: Any) -> Consumer:
+def consumer(uid: str, gpus: float, utilization: float | None = 0.5, **fields: Any) -> GpuConsumer:
     known: dict[str, Any] = {
         "uid": uid,
         "slug": f"slug-{uid}",
@@ -196,10 +213,10 @@ def consumer(uid: str, gpus: float, utilization: float | None = 0.5, **fields: A
         "power_watts": 300.0,
         "idle_since": None,
     }
-    return Consumer(**{**known, **fields})
+    return GpuConsumer(**{**known, **fields})
 
 
-def node_now(name: str, **fields: Any) -> NodeNow:
+def node_now(name: str, **fields: Any) -> LiveNode:
     known: dict[str, Any] = {
         "name": name,
         "pool": "default",
@@ -220,7 +237,7 @@ def node_now(name: str, **fields: Any) -> NodeNow:
         "temperature": None,
         "labels": {},
     }
-    return NodeNow(**{**known, **fields})
+    return LiveNode(**{**known, **fields})
 
 
 def gpu_columns(*gpus: Mapping[str, Any]) -> GpuColumns:
@@ -237,6 +254,7 @@ def gpu_columns(*gpus: Mapping[str, Any]) -> GpuColumns:
         "power_watts": None,
         "temperature": None,
         "idle_since": None,
+        "uuid": "",
     }
     shared = [(place, *held) for place, gpu in enumerate(gpus) for held in gpu.get("shared", ())]
     rows = [{**known, **gpu} for gpu in gpus]

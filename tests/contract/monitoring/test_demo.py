@@ -3,20 +3,19 @@
 import asyncio
 import contextlib
 import itertools
-import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.contract.lens.lab import LensLab
-from tests.contract.lens.test_lens_document import EXAMPLES, shape
-from tests.contract.safe.lab import PATIENCE, RunningClock
-from tests.contract.safe.promises import Contract
+from tests.contract.management.guarantees import current_contract
+from tests.contract.management.harness import TIMEOUT_SECONDS, RunningClock
+from tests.contract.monitoring.harness import MonitoringHarness
+from tests.contract.monitoring.test_document import EXAMPLES, shape
 
-from stoker.domain.settings import Settings
-from stoker.server.build import installed
+from stoker.domain.settings.schema import Settings
+from stoker.server.composition import running_installation
 
 HOUR = 3600
 TRAINING = "/api/workloads/abc123/trainingPerformance"
@@ -37,7 +36,7 @@ CURLS = {
 pytestmark = pytest.mark.slow
 
 
-class DemoLab(LensLab):
+class DemoHarness(MonitoringHarness):
     """A simulated cluster with a day behind it, on the machine's own clock."""
 
     def __init__(self, data_dir: Path) -> None:
@@ -48,14 +47,14 @@ class DemoLab(LensLab):
         self._numbers = itertools.count(1)
         self._stack = contextlib.AsyncExitStack()
         self._runner = asyncio.Runner()
-        self.installation = self.run(self._stack.enter_async_context(installed(self.settings, self.clock)))
+        self.installation = self.run(self._stack.enter_async_context(running_installation(self.settings, self.clock)))
         self.app = self.installation.api
         self.keys["admin"] = self.installation.admin_key_file.read_text().strip()
-        self.contract = Contract(json.loads(self.app.openapi))
+        self.contract = current_contract()
 
     def trained(self) -> str:
         """A running workload that says how its training goes, once the GPUs have been read and there is one."""
-        end = time.monotonic() + 3 * PATIENCE
+        end = time.monotonic() + 3 * TIMEOUT_SECONDS
         while time.monotonic() < end:
             now = self.clock.now()
             read = self.data("/api/clusters/overview")["utilization"] > 0
@@ -69,13 +68,13 @@ class DemoLab(LensLab):
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoLab]:
-    with DemoLab(tmp_path_factory.mktemp("demo") / "data") as lab:
-        yield lab
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoHarness]:
+    with DemoHarness(tmp_path_factory.mktemp("demo") / "data") as harness:
+        yield harness
 
 
 @pytest.fixture(scope="module")
-def uid(demo: DemoLab) -> str:
+def uid(demo: DemoHarness) -> str:
     return demo.trained()
 
 
@@ -89,7 +88,7 @@ def _alike(body: Any) -> Any:
 
 
 @pytest.mark.parametrize("curl", CURLS)
-def test_every_curl_of_the_documents_is_answered_in_its_shape(demo: DemoLab, uid: str, curl: str) -> None:
+def test_every_curl_of_the_documents_is_answered_in_its_shape(demo: DemoHarness, uid: str, curl: str) -> None:
     end = int(time.time()) + 300
     times = {"${START}": end - HOUR, "$START": end - HOUR, "${END}": end, "$END": end}
     path = curl.replace("abc123", uid)
@@ -103,7 +102,7 @@ def test_every_curl_of_the_documents_is_answered_in_its_shape(demo: DemoLab, uid
     assert _alike(found) == _alike(expected)
 
 
-def test_the_figures_can_be_true(demo: DemoLab, uid: str) -> None:
+def test_the_figures_can_be_true(demo: DemoHarness, uid: str) -> None:
     overview = demo.data("/api/clusters/overview", cluster="demo")
     assert overview["totalNodes"] == overview["healthyNodes"] + overview["faultyNodes"]
     states = ("fullyIdleNodes", "partiallyIdleNodes", "busyNodes")
@@ -124,7 +123,7 @@ def test_the_figures_can_be_true(demo: DemoLab, uid: str) -> None:
         assert all(0 <= value <= 1 for line in graphs[name]["series"] for value, _ in line["points"])
 
 
-def test_everything_simulated_says_so(demo: DemoLab) -> None:
+def test_everything_simulated_says_so(demo: DemoHarness) -> None:
     shown = demo.data("/api/workloads", cluster="demo", pageSize=1000)
     assert {row["source"] for row in shown["data"]} == {"simulated"}
     assert {row["source"] for row in demo.data("/api/clusters/consumers")["data"]} == {"simulated"}

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.contract.lens.lab import LensLab, consumer
+from tests.contract.monitoring.harness import MonitoringHarness, consumer
 
-from stoker.domain.live import HotGpu
-from stoker.domain.readings import Metric
-from stoker.domain.training import Measured
+from stoker.domain.cluster.live_view import TopGpu
+from stoker.domain.cluster.samples import GpuMetric
+from stoker.domain.metrics.training import TrainingSample
 
-SAID = {Metric.UTILIZATION: 0.85, Metric.MEMORY_USED: 92.0 * 2**30, Metric.POWER: 650.5}
+SAID = {GpuMetric.UTILIZATION: 0.85, GpuMetric.MEMORY_USED: 92.0 * 2**30, GpuMetric.POWER: 650.5}
 EXAMPLES: dict[str, Any] = json.loads(Path(__file__).with_name("examples.json").read_text(encoding="utf-8"))
 
 
@@ -29,23 +29,25 @@ def shape(value: Any) -> Any:
 
 
 @pytest.fixture
-def filled(lab: LensLab) -> tuple[LensLab, str]:
+def filled(harness: MonitoringHarness) -> tuple[MonitoringHarness, str]:
     """A running workload on two nodes, and a view of the cluster."""
-    ref = lab.submit(gpu="8", replica=2)
-    lab.start(ref, {"node-001": range(8)}, {"node-002": range(8)})
-    lab.sample(lab.clock.now(), {"node-001": [SAID] * 8, "node-002": [SAID] * 8})
-    lab.train(ref, Measured(lab.clock.now(), 1, {"loss": 0.0125, "tflops": 450.5, "samples_per_second": 1250.5}))
-    hottest = {metric: [HotGpu("node-001", 0, "AMD MI300X", 0.75)] for metric in Metric}
-    lab.publish(overview=lab.overview(hottest=hottest), consumers=[consumer("a", 8), consumer("b", 4)])
-    return lab, ref
+    ref = harness.submit(gpu="8", replica=2)
+    harness.start(ref, {"node-001": range(8)}, {"node-002": range(8)})
+    harness.sample(harness.clock.now(), {"node-001": [SAID] * 8, "node-002": [SAID] * 8})
+    harness.train(
+        ref, TrainingSample(harness.clock.now(), 1, {"loss": 0.0125, "tflops": 450.5, "samples_per_second": 1250.5})
+    )
+    hottest = {metric: [TopGpu("node-001", 0, "AMD MI300X", 0.75)] for metric in GpuMetric}
+    harness.publish(overview=harness.overview(hottest=hottest), consumers=[consumer("a", 8), consumer("b", 4)])
+    return harness, ref
 
 
-def answer(filled: tuple[LensLab, str], path: str) -> Any:
-    lab, ref = filled
-    now = lab.clock.now()
+def answer(filled: tuple[MonitoringHarness, str], path: str) -> Any:
+    harness, ref = filled
+    now = harness.clock.now()
     ranges = {"metrics": f"?start={now // 1000}&end={now // 1000 + 60}&step=1"}
     ranges["trainingPerformance"] = f"?start={now}&end={now}"
-    found = lab.get(path.replace(":uid", ref) + ranges.get(path.rpartition("/")[2], ""))
+    found = harness.get(path.replace(":uid", ref) + ranges.get(path.rpartition("/")[2], ""))
     assert found.status_code == 200, found.text
     return found.json()
 
@@ -62,7 +64,7 @@ def answer(filled: tuple[LensLab, str], path: str) -> Any:
         "/api/workloads/:uid/metrics",
     ],
 )
-def test_an_answer_has_the_shape_of_its_example(filled: tuple[LensLab, str], path: str) -> None:
+def test_an_answer_has_the_shape_of_its_example(filled: tuple[MonitoringHarness, str], path: str) -> None:
     expected, found = EXAMPLES[path], answer(filled, path)
     if path in ("/api/workloads", "/api/workloads/:uid"):  # the example's model is the one that is here
         assert list(_models(found)) == list(_models(expected)) == ["AMD_Instinct_MI300X_OAM"]
@@ -71,13 +73,15 @@ def test_an_answer_has_the_shape_of_its_example(filled: tuple[LensLab, str], pat
     assert list(_first(found["data"])) == list(_first(expected["data"]))
 
 
-def test_training_performance_has_the_shape_of_its_example_and_a_trace_id(filled: tuple[LensLab, str]) -> None:
+def test_training_performance_has_the_shape_of_its_example_and_a_trace_id(
+    filled: tuple[MonitoringHarness, str],
+) -> None:
     expected = EXAMPLES["/api/workloads/:uid/trainingPerformance"]
     found = answer(filled, "/api/workloads/:uid/trainingPerformance")
     assert shape(found) == shape(expected) | {"traceId": "str"}
 
 
-def test_the_hierarchy_has_the_shape_of_its_example_at_every_level(filled: tuple[LensLab, str]) -> None:
+def test_the_hierarchy_has_the_shape_of_its_example_at_every_level(filled: tuple[MonitoringHarness, str]) -> None:
     def check(node: Any) -> None:
         assert list(node) == ["kind", "name", "namespace", "uid", "children"]
         assert all(isinstance(node[name], str) for name in ("kind", "name", "namespace", "uid"))
@@ -90,7 +94,7 @@ def test_the_hierarchy_has_the_shape_of_its_example_at_every_level(filled: tuple
     assert [child["kind"] for child in found["children"]] == ["Pod", "Pod"]
 
 
-def test_the_frames_of_the_heatmap_are_those_of_the_example(filled: tuple[LensLab, str]) -> None:
+def test_the_frames_of_the_heatmap_are_those_of_the_example(filled: tuple[MonitoringHarness, str]) -> None:
     expected, found = EXAMPLES["/api/clusters/gpuHeatmap"]["data"], answer(filled, "/api/clusters/gpuHeatmap")["data"]
     for name in ("power", "temperature", "utilization"):
         frame = {key: value for key, value in expected[name].items() if key != "data"}

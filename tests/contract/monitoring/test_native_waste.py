@@ -1,4 +1,4 @@
-"""What is held and not used: whose, for how long, at what cost, and by what it would be stopped."""
+"""Allocated GPUs that are idle: their workload, idle time and cost, and what would stop them."""
 
 import csv
 import io
@@ -10,20 +10,20 @@ import httpx
 import pyarrow.parquet
 import pytest
 from msgspec import Struct
-from tests.api.lab import V1
-from tests.contract.lens.lab import LensLab, consumer, gpu_columns
+from tests.api.harness import V1
+from tests.contract.monitoring.harness import MonitoringHarness, consumer, gpu_columns
 
 HOUR = 3600_000
 
 
-class Wasteful(Struct, frozen=True):
-    lab: LensLab
+class WasteHarness(Struct, frozen=True):
+    harness: MonitoringHarness
     slugs: dict[str, str]
 
     def waste(self, as_: str = "admin", **query: Any) -> dict[str, Any]:
-        answer = self.lab.get(f"{V1}/waste?{httpx.QueryParams(query)}", as_=as_)
+        answer = self.harness.get(f"{V1}/waste?{httpx.QueryParams(query)}", as_=as_)
         assert answer.status_code == 200, answer.text
-        self.lab.contract.check("GET", f"{V1}/waste", answer)
+        self.harness.contract.check("GET", f"{V1}/waste", answer)
         return answer.json()
 
     def named(self, **query: Any) -> list[str]:
@@ -32,15 +32,15 @@ class Wasteful(Struct, frozen=True):
 
 
 @pytest.fixture(scope="module")
-def wasteful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wasteful]:
+def wasteful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WasteHarness]:
     """`big` has used none of its two GPUs for hours, `part` one of two for one, `new` none since a minute, `slow` is
     used a little; `busy` works, and `broken` has a fault."""
     folder: Path = tmp_path_factory.mktemp("waste")
     prices = {"H100": 2.5, "MI300X": 4.0}
-    with LensLab(folder / "data", gpu_prices=prices, currency="EUR") as lab:
-        lab.add_user("ada")
-        lab.add_workspace("vision", member="ada")
-        lab.add_workspace("speech")
+    with MonitoringHarness(folder / "data", gpu_prices=prices, currency="EUR") as harness:
+        harness.add_user("ada")
+        harness.add_workspace("vision", member="ada")
+        harness.add_workspace("speech")
         places = {
             "big": "speech",
             "part": "vision",
@@ -49,8 +49,8 @@ def wasteful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wasteful]:
             "busy": "speech",
             "broken": "speech",
         }
-        slugs = {name: lab.add_workload(workspace) for name, workspace in places.items()}
-        now = lab.clock.now()
+        slugs = {name: harness.add_workload(workspace) for name, workspace in places.items()}
+        now = harness.clock.now()
         gpus = [
             ("big", "H100", 0.0, now - 4 * HOUR, ""),
             ("big", "H100", 0.01, now - 2 * HOUR, ""),
@@ -61,10 +61,10 @@ def wasteful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wasteful]:
             ("busy", "H100", 0.99, None, ""),
             ("broken", "H100", 0.0, None, "XID 79"),
         ]
-        lab.publish(
-            overview=lab.overview(),
+        harness.publish(
+            overview=harness.overview(),
             consumers=[
-                consumer(lab.inside(slug).uid, sum(gpu[0] == name for gpu in gpus), slug=slug)
+                consumer(harness.inside(slug).uid, sum(gpu[0] == name for gpu in gpus), slug=slug)
                 for name, slug in slugs.items()
             ],
             gpus=gpu_columns(
@@ -83,16 +83,16 @@ def wasteful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wasteful]:
                 {"device": 90, "utilization": 0.0},
             ),
         )
-        yield Wasteful(lab, slugs)
+        yield WasteHarness(harness, slugs)
 
 
-def test_the_worst_comes_first_with_its_owner_its_cost_and_the_command_that_stops_it(wasteful: Wasteful) -> None:
+def test_the_worst_comes_first_with_its_owner_its_cost_and_the_command_that_stops_it(wasteful: WasteHarness) -> None:
     report = wasteful.waste()
     big, part = report["items"]
     slug = wasteful.slugs["big"]
     assert big == {
         "workloadId": slug,
-        "uid": wasteful.lab.inside(slug).uid,
+        "uid": wasteful.harness.inside(slug).uid,
         "name": big["name"],
         "kind": big["kind"],
         "cluster": "local",
@@ -115,7 +115,7 @@ def test_the_worst_comes_first_with_its_owner_its_cost_and_the_command_that_stop
     assert (report["total"], report["next"]) == (2, None)
 
 
-def test_how_long_is_what_is_asked_for(wasteful: Wasteful) -> None:
+def test_how_long_is_what_is_asked_for(wasteful: WasteHarness) -> None:
     assert wasteful.named(leastSeconds=60) == ["big", "part", "new"]  # by GPU-hours, as one has no price
     assert wasteful.named(leastSeconds=61) == ["big", "part"]
     assert wasteful.named(leastSeconds=2 * 3600) == ["big"]
@@ -123,7 +123,7 @@ def test_how_long_is_what_is_asked_for(wasteful: Wasteful) -> None:
     assert wasteful.named(leastSeconds=4 * 3600 + 1) == []
 
 
-def test_another_threshold_finds_other_gpus_and_says_when_it_does_not_know_how_long(wasteful: Wasteful) -> None:
+def test_another_threshold_finds_other_gpus_and_says_when_it_does_not_know_how_long(wasteful: WasteHarness) -> None:
     assert wasteful.named(threshold=8, leastSeconds=0) == ["big", "part", "new", "slow"]
     slow = wasteful.waste(threshold=8, leastSeconds=0)["items"][-1]
     assert (slow["idleSince"], slow["idleSeconds"], slow["idleGpuHours"], slow["cost"]) == (None, None, 0.0, 0.0)
@@ -131,26 +131,49 @@ def test_another_threshold_finds_other_gpus_and_says_when_it_does_not_know_how_l
     assert wasteful.waste(threshold=0)["items"][0]["idleGpus"] == 1.0
 
 
-def test_a_model_without_a_price_leaves_the_cost_open(wasteful: Wasteful) -> None:
+@pytest.mark.parametrize("percent", [0.7, 7, 14, 28, 55, 56])
+def test_a_gpu_that_is_used_exactly_as_much_as_the_threshold_is_idle_and_one_step_more_is_not(
+    tmp_path: Path, percent: float
+) -> None:
+    with MonitoringHarness(tmp_path / "data") as harness:
+        harness.add_workspace("vision")
+        idle, busy = harness.add_workload("vision"), harness.add_workload("vision")
+        steps = round(percent * 100)
+        used = {idle: steps / 10_000, busy: (steps + 1) / 10_000}
+        harness.publish(
+            overview=harness.overview(),
+            consumers=[consumer(harness.inside(slug).uid, 1, slug=slug) for slug in used],
+            gpus=gpu_columns(
+                *(
+                    {"device": number, "workload": slug, "allocated_milli": 1000, "utilization": share}
+                    for number, (slug, share) in enumerate(used.items())
+                )
+            ),
+        )
+        report = harness.get(f"{V1}/waste?threshold={percent}&leastSeconds=0", as_="admin").json()
+        assert [item["workloadId"] for item in report["items"]] == [idle]
+
+
+def test_a_model_without_a_price_leaves_the_cost_open(wasteful: WasteHarness) -> None:
     report = wasteful.waste(leastSeconds=0)
     assert report["items"][-1]["cost"] is None
     assert (report["cost"], report["unpricedModels"]) == (None, ["A10"])
 
 
-def test_others_than_admins_see_their_workspaces(wasteful: Wasteful) -> None:
+def test_others_than_admins_see_their_workspaces(wasteful: WasteHarness) -> None:
     assert wasteful.named(as_="ada") == ["part"]
     assert wasteful.named(workspace="speech") == ["big"]
-    assert wasteful.lab.get(f"{V1}/waste?workspace=speech", as_="ada").status_code == 404
-    assert wasteful.lab.get(f"{V1}/waste?cluster=moon", as_="ada").status_code == 404
+    assert wasteful.harness.get(f"{V1}/waste?workspace=speech", as_="ada").status_code == 404
+    assert wasteful.harness.get(f"{V1}/waste?cluster=moon", as_="ada").status_code == 404
 
 
-def test_pages_and_files_have_the_same_rows(wasteful: Wasteful) -> None:
+def test_pages_and_files_have_the_same_rows(wasteful: WasteHarness) -> None:
     whole = wasteful.waste(leastSeconds=0)["items"]
     second = wasteful.waste(leastSeconds=0, limit=1, offset=1)
     assert (second["items"], second["total"], second["next"]) == (whole[1:2], 3, 2)
-    rows = csv.DictReader(io.StringIO(wasteful.lab.get(f"{V1}/waste?format=csv", as_="admin").text))
+    rows = csv.DictReader(io.StringIO(wasteful.harness.get(f"{V1}/waste?format=csv", as_="admin").text))
     assert [row["stopCommand"] for row in rows] == [item["stopCommand"] for item in wasteful.waste()["items"]]
-    table = wasteful.lab.get(f"{V1}/waste?format=parquet&leastSeconds=0", as_="admin").content
+    table = wasteful.harness.get(f"{V1}/waste?format=parquet&leastSeconds=0", as_="admin").content
     assert pyarrow.parquet.read_table(io.BytesIO(table)).to_pylist() == whole
 
 
@@ -158,23 +181,25 @@ def test_pages_and_files_have_the_same_rows(wasteful: Wasteful) -> None:
     ("query", "field"),
     [("threshold=101", "threshold"), ("threshold=-1", "threshold"), ("leastSeconds=-1", "leastSeconds")],
 )
-def test_what_cannot_be_asked_is_named(wasteful: Wasteful, query: str, field: str) -> None:
-    answer = wasteful.lab.get(f"{V1}/waste?{query}", as_="admin")
+def test_what_cannot_be_asked_is_named(wasteful: WasteHarness, query: str, field: str) -> None:
+    answer = wasteful.harness.get(f"{V1}/waste?{query}", as_="admin")
     assert (answer.status_code, answer.json()["error"]["field"]) == (400, field)
 
 
 def test_of_a_gpu_that_several_share_each_has_its_part(tmp_path: Path) -> None:
-    with LensLab(tmp_path / "data") as lab:
-        lab.add_workspace("vision")
-        one, other = lab.add_workload("vision"), lab.add_workload("vision")
-        now = lab.clock.now()
+    with MonitoringHarness(tmp_path / "data") as harness:
+        harness.add_workspace("vision")
+        one, other = harness.add_workload("vision"), harness.add_workload("vision")
+        now = harness.clock.now()
         held = {"workload": one, "allocated_milli": 750, "utilization": 0.0, "idle_since": now - 2 * HOUR}
-        lab.publish(
-            overview=lab.overview(),
-            consumers=[consumer(lab.inside(slug).uid, gpus, slug=slug) for slug, gpus in ((one, 0.5), (other, 0.25))],
+        harness.publish(
+            overview=harness.overview(),
+            consumers=[
+                consumer(harness.inside(slug).uid, gpus, slug=slug) for slug, gpus in ((one, 0.5), (other, 0.25))
+            ],
             gpus=gpu_columns({**held, "shared": [(other, 250, now - HOUR)]}),
         )
-        found = lab.get(f"{V1}/waste", as_="admin").json()
+        found = harness.get(f"{V1}/waste", as_="admin").json()
     assert [(each["workloadId"], each["idleGpus"], each["idleGpuHours"]) for each in found["items"]] == [
         (one, 0.5, 1.0),
         (other, 0.25, 0.25),
@@ -182,6 +207,6 @@ def test_of_a_gpu_that_several_share_each_has_its_part(tmp_path: Path) -> None:
     assert (found["idleGpus"], found["cost"]) == (0.75, None)
 
 
-def test_gpus_say_since_when_they_are_idle(wasteful: Wasteful) -> None:
-    [gpu] = wasteful.lab.get(f"{V1}/gpus?workload={wasteful.slugs['new']}", as_="admin").json()["items"]
+def test_gpus_say_since_when_they_are_idle(wasteful: WasteHarness) -> None:
+    [gpu] = wasteful.harness.get(f"{V1}/gpus?workload={wasteful.slugs['new']}", as_="admin").json()["items"]
     assert gpu["idleSince"] == "2026-01-15T10:29:00.000Z"

@@ -4,19 +4,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.contract.runai.lab import RunaiLab
+from tests.contract.runai.harness import RunaiHarness
 
 
 @pytest.fixture
-def lab(tmp_path: Path) -> Iterator[RunaiLab]:
-    with RunaiLab(tmp_path / "data") as opened:
+def harness(tmp_path: Path) -> Iterator[RunaiHarness]:
+    with RunaiHarness(tmp_path / "data", explain_rate_limit=0) as opened:
         opened.add_staff()
         yield opened
 
 
 @pytest.fixture
-def any_lab(database_url: str, tmp_path: Path) -> Iterator[RunaiLab]:
+def any_harness(database_url: str, tmp_path: Path) -> Iterator[RunaiHarness]:
     """On each kind of database."""
-    with RunaiLab(tmp_path / "data", database_url) as opened:
+    with RunaiHarness(tmp_path / "data", database_url, explain_rate_limit=0) as opened:
         opened.add_staff()
         yield opened

@@ -1,4 +1,5 @@
-"""An installation for the reading part of the Run:ai contract: every answer is held against the OpenAPI document."""
+"""An installation for the reading part of the Run:ai contract: every response is validated against the OpenAPI
+document."""
 
 import functools
 import itertools
@@ -6,16 +7,18 @@ from collections.abc import Iterator
 from typing import Any, Unpack
 
 import httpx
-from tests.api.lab import How
-from tests.contract.lens.lab import LensLab
+from tests.api.harness import RequestOptions
+from tests.contract.monitoring.harness import MonitoringHarness
 
-from stoker.domain.pod_samples import PodSource
-from stoker.store import clusters, inventory_rows, pod_samples
+from stoker.domain.metrics.pod_samples import PodSampleSource
+from stoker.store.cluster import clusters
+from stoker.store.telemetry import pod_samples
+from stoker.store.workloads import summaries
 
 WORKLOADS = "/api/v1/workloads"
 
 
-class RunaiLab(LensLab):
+class RunaiHarness(MonitoringHarness):
     @functools.cached_property
     def unheld(self) -> Iterator[int]:
         """Numbers of GPUs, each once."""
@@ -27,7 +30,7 @@ class RunaiLab(LensLab):
         assert found is not None
         return found.id
 
-    async def ask(self, method: str, path: str, **how: Unpack[How]) -> httpx.Response:
+    async def ask(self, method: str, path: str, **how: Unpack[RequestOptions]) -> httpx.Response:
         answer = await super().ask(method, path, **how)
         if (
             method == "GET"
@@ -72,12 +75,14 @@ class RunaiLab(LensLab):
 
     def measure(self, pod_uid: str, at: int, **values: float) -> None:
         """What was measured of a pod, as a collector keeps it."""
-        cluster_id, encoded = self.cluster_id, pod_samples.encode({pod_uid: values})
-        kept = self.installation.store.write(lambda tx: pod_samples.add(tx, cluster_id, at, PodSource.USE, encoded))
+        cluster_id, encoded = self.cluster_id, pod_samples.encode_tick({pod_uid: values})
+        kept = self.installation.store.write(
+            lambda tx: pod_samples.add_tick(tx, cluster_id, at, PodSampleSource.USAGE, encoded)
+        )
         self.run(kept)
 
     def idle(self, **milli: int) -> None:
         """What a sampler finds unused: milli-GPUs by workload."""
         [cluster] = {self.inside(ref).cluster_id for ref in milli} or {""}
         idle = {self.uid(ref): amount for ref, amount in milli.items()}
-        self.run(self.installation.store.write(lambda tx: inventory_rows.set_idle(tx, cluster, idle)))
+        self.run(self.installation.store.write(lambda tx: summaries.set_idle_gpus(tx, cluster, idle)))

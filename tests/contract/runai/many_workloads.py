@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
-from tests.contract.runai.lab import RunaiLab
+from tests.contract.runai.harness import RunaiHarness
 
 from stoker.domain.clock import parse_rfc3339
-from stoker.domain.events import Placed, PodsUp
+from stoker.domain.workload.events import Dispatched, PodsReady
 
 KINDS = ("PyTorchJob", "Job", "Deployment", "StatefulSet", "Authoring")
 OPERATORS = ("==", "!=", "<=", ">=", "=@", "!@", "=^", "=$")
@@ -40,11 +40,11 @@ FIELDS = (*DATES, *NUMBERS, *TEXTS)
 GUARANTEED = 1_800_000_000_000
 
 
-def settle(lab: RunaiLab) -> None:
+def settle(harness: RunaiHarness) -> None:
     """Thirty workloads: some wait, some run and idle, some have ended, one is on its way out."""
     for number in range(30):
         who, space = (("member", "vision"), ("outsider", "audio"), ("manager", "vision"))[number % 3]
-        ref = lab.submit(
+        ref = harness.submit(
             who,
             displayName=("resnet", "bert", "gpt")[number % 3] + f"-{number % 7}",
             workspaceId=space,
@@ -53,25 +53,25 @@ def settle(lab: RunaiLab) -> None:
             image=("python:3.11", "rocm/pytorch:6.4", "vllm/vllm")[number % 3],
             priority=number % 2,
         )
-        lab.clock.advance(seconds=7 * (number % 5))
+        harness.clock.advance(seconds=7 * (number % 5))
         if number % 3 == 2:
             # Of those that run, some are guaranteed their place, two of them to the same moment.
             until = None if number % 6 == 2 else GUARANTEED + 60_000 * min(number // 6, 3)
-            lab.start(
+            harness.start(
                 ref,
                 {f"node-{number:03}": [] if number % 4 == 0 else [0]},
                 share=1000 if number % 2 else 500,
                 guaranteed_until=until,
             )
-            lab.clock.advance(seconds=11 * (number % 4))
+            harness.clock.advance(seconds=11 * (number % 4))
         if number % 6 == 5:
-            lab.idle(**{ref: 1000 if number % 2 else 500})
+            harness.idle(**{ref: 1000 if number % 2 else 500})
         if number % 12 == 8:
-            lab.end(ref, success=number % 24 == 8)
+            harness.end(ref, success=number % 24 == 8)
         if number in {14, 18}:
-            lab.delete(f"/api/custom/workloads/{ref}", as_="admin")
+            harness.delete(f"/api/custom/workloads/{ref}", as_="admin")
         if number == 9:
-            lab.go(ref, lambda at: Placed(at, ("fast", "spare")), PodsUp)
+            harness.go(ref, lambda at: Dispatched(at, ("fast", "spare")), PodsReady)
 
 
 def value(row: dict[str, Any], field: str) -> Any:

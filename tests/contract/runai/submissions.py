@@ -2,26 +2,26 @@
 
 from typing import Any
 
-from tests.contract.safe.lab import QueueLab
+from tests.contract.management.harness import QueueHarness
 
 WORKLOADS = "/api/v1/workloads"
 TYPES = ("workspaces", "trainings", "distributed", "inferences")
 
 
-def place(lab: QueueLab, workspace: str = "vision") -> dict[str, str]:
+def place(harness: QueueHarness, workspace: str = "vision") -> dict[str, str]:
     """The ids of a workspace and of its cluster, as submissions name them."""
-    found = lab.get(f"/api/stoker/v1/workspaces/{workspace}", as_="admin").json()
-    cluster = lab.get(f"/api/stoker/v1/clusters/{found['cluster']}", as_="admin").json()
+    found = harness.get(f"/api/stoker/v1/workspaces/{workspace}", as_="admin").json()
+    cluster = harness.get(f"/api/stoker/v1/clusters/{found['cluster']}", as_="admin").json()
     return {"projectId": str(found["id"]), "clusterId": cluster["id"]}
 
 
-def body(lab: QueueLab, **spec: Any) -> dict[str, Any]:
+def body(harness: QueueHarness, **spec: Any) -> dict[str, Any]:
     """A submission to workspace vision."""
     given = {"image": "python:3.11", "command": "sleep", "args": "60", **spec}
-    return {"name": lab.name("job"), **place(lab), "spec": {k: v for k, v in given.items() if v is not None}}
+    return {"name": harness.name("job"), **place(harness), "spec": {k: v for k, v in given.items() if v is not None}}
 
 
-def submit(lab: QueueLab, kind: str = "trainings", as_: str = "member", **spec: Any) -> dict[str, Any]:
-    made = lab.post(f"{WORKLOADS}/{kind}", as_=as_, json=body(lab, **spec))
+def submit(harness: QueueHarness, kind: str = "trainings", as_: str = "member", **spec: Any) -> dict[str, Any]:
+    made = harness.post(f"{WORKLOADS}/{kind}", as_=as_, json=body(harness, **spec))
     assert made.status_code == 202, made.text
     return made.json()

@@ -1,12 +1,13 @@
 """The vendor's own client, two versions of it and all its three kinds, against a server that runs what it submits."""
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
-from tests.contract.runai.vendor import VERSIONS, run_script
-from tests.engine.live import LiveServer
+from tests.contract.runai.vendor import VERSIONS, VendorScripts
+from tests.integration.live_server import LiveServer
 
 V1 = "/api/stoker/v1"
 KINDS = ("sync", "threaded", "async")
@@ -38,7 +39,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]
             for number in range(PAGED):
                 made = http.post("/api/custom/workloads", json=_waiting(f"page-{number}"))
                 assert made.status_code == 200, made.text
-            application = http.post(f"{V1}/applications", json={"name": "vendor"}).json()
+            application = http.post(f"{V1}/applications", json={"name": "vendor", "admin": True}).json()
             workspace = http.get(f"{V1}/workspaces/default").json()
             cluster = http.get(f"{V1}/clusters/{workspace['cluster']}").json()
         yield {
@@ -50,10 +51,18 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]
         opened.stop()
 
 
+@pytest.fixture(scope="module")
+def scripts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VendorScripts]:
+    with contextlib.closing(VendorScripts(tmp_path_factory.mktemp("scripts"))) as opened:
+        yield opened
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("version", VERSIONS)
-def test_it_submits_suspends_resumes_and_deletes(server: dict[str, Any], version: str, kind: str) -> None:
-    seen = run_script(version, "life", kind=kind, **server)
+def test_it_submits_suspends_resumes_and_deletes(
+    scripts: VendorScripts, server: dict[str, Any], version: str, kind: str
+) -> None:
+    seen = scripts.run(version, "lifecycle", kind=kind, **server)
     for name in ("workspaces", "trainings", "distributed"):
         assert seen[name]["codes"] == [202, 202, 202, 202], name
         assert seen[name]["phases"] == ["Running", "Stopped", "Running"], name
@@ -63,8 +72,10 @@ def test_it_submits_suspends_resumes_and_deletes(server: dict[str, Any], version
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("version", VERSIONS)
-def test_its_models_take_every_body_of_places_and_events(server: dict[str, Any], version: str, kind: str) -> None:
-    seen = run_script(version, "places", kind=kind, **server)
+def test_its_models_take_every_body_of_places_and_events(
+    scripts: VendorScripts, server: dict[str, Any], version: str, kind: str
+) -> None:
+    seen = scripts.run(version, "clusters_nodes", kind=kind, **server)
     assert seen["clusters"] == ["local"]
     assert seen["projects"] == ["default"]
     assert "Submitted" in seen["events"]
@@ -80,9 +91,9 @@ def test_its_models_take_every_body_of_places_and_events(server: dict[str, Any],
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_it_lists_by_every_field_and_operator_and_pages_without_overlap(
-    server: dict[str, Any], version: str, kind: str
+    scripts: VendorScripts, server: dict[str, Any], version: str, kind: str
 ) -> None:
-    seen = run_script(version, "reads", kind=kind, **server)
+    seen = scripts.run(version, "reads", kind=kind, **server)
     on_text = [[f"{field}{operator}", 400] for field in TIMES for operator in ("=@", "!@", "=^", "=$")]
     assert sorted(seen["refused"]) == sorted(on_text)
     assert seen["filtered"] == 26 * 8 - len(on_text)

@@ -1,20 +1,35 @@
 """Every filter, every order and every page, however few or many workloads there seem to be: a list is found in
 several ways, and all of them give the same."""
 
+from collections.abc import Iterator
+from contextlib import ExitStack
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.contract.runai.crowd import DATES, FIELDS, OPERATORS, means, ordered, sample, settle, trials
-from tests.contract.runai.lab import RunaiLab
+from tests.contract.runai.harness import RunaiHarness
+from tests.contract.runai.many_workloads import DATES, FIELDS, OPERATORS, means, ordered, sample, settle, trials
+from tests.postgres import DatabasePool
+
+pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def crowd(any_lab: RunaiLab) -> RunaiLab:
-    settle(any_lab)
-    return any_lab
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def crowd(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunaiHarness]:
+    """One on each kind of database; the tests only read."""
+    with ExitStack() as stack:
+        url = ""
+        if request.param == "postgres":
+            pool: DatabasePool = request.getfixturevalue("database_pool")
+            url = stack.enter_context(pool.database())
+        harness = RunaiHarness(tmp_path_factory.mktemp("crowd") / "data", url, explain_rate_limit=0)
+        stack.enter_context(harness)
+        harness.add_staff()
+        settle(harness)
+        yield harness
 
 
-def test_every_operator_on_every_field_means_what_it_says(crowd: RunaiLab, few: int) -> None:
+def test_every_operator_on_every_field_means_what_it_says(crowd: RunaiHarness, few: int) -> None:
     rows = crowd.rows()
     assert len(rows) > 20
     for field, operator, text in trials(rows):
@@ -24,7 +39,7 @@ def test_every_operator_on_every_field_means_what_it_says(crowd: RunaiLab, few: 
         assert crowd.runai("/count", filterBy=asked) == {"count": len(expected)}, asked
 
 
-def test_every_order_is_that_of_its_field_and_then_of_the_id(crowd: RunaiLab, few: int) -> None:
+def test_every_order_is_that_of_its_field_and_then_of_the_id(crowd: RunaiHarness, few: int) -> None:
     rows = crowd.rows()
     for field in FIELDS:
         for order in ("asc", "desc"):
@@ -33,7 +48,7 @@ def test_every_order_is_that_of_its_field_and_then_of_the_id(crowd: RunaiLab, fe
             assert [row["id"] for row in found] == expected, (field, order)
 
 
-def test_filters_together_with_orders_and_pages_are_those_of_plain_python(crowd: RunaiLab, few: int) -> None:
+def test_filters_together_with_orders_and_pages_are_those_of_plain_python(crowd: RunaiHarness, few: int) -> None:
     rows = crowd.rows()
 
     @settings(max_examples=40, suppress_health_check=list(HealthCheck))
@@ -54,7 +69,7 @@ def test_filters_together_with_orders_and_pages_are_those_of_plain_python(crowd:
 
 
 def test_the_end_of_a_guarantee_is_shown_filtered_and_sorted_by_and_what_has_none_is_last(
-    crowd: RunaiLab, few: int
+    crowd: RunaiHarness, few: int
 ) -> None:
     field = "guaranteedRuntimeEndsAt"
     rows = crowd.rows()
@@ -69,7 +84,7 @@ def test_the_end_of_a_guarantee_is_shown_filtered_and_sorted_by_and_what_has_non
     assert crowd.rows(sortBy=field, deleted="true") == crowd.rows(deleted="true")
 
 
-def test_search_finds_the_same_however_it_looks(crowd: RunaiLab, few: int) -> None:
+def test_search_finds_the_same_however_it_looks(crowd: RunaiHarness, few: int) -> None:
     rows = crowd.rows()
     for text in ("resnet", "vision", "outs", "job", "rocm", "default", rows[3]["id"][10:23], "nothing-like-it"):
         folded = text.casefold()

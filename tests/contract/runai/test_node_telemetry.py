@@ -3,19 +3,19 @@
 from typing import Any
 
 import pytest
-from tests.contract.lens.lab import gpu_columns, node_now
-from tests.contract.runai.lab import RunaiLab
+from tests.contract.monitoring.harness import gpu_columns, node_now
+from tests.contract.runai.harness import RunaiHarness
 
 NODES = "/api/v1/nodes/telemetry"
 GIB = 2**30
 
 
 @pytest.fixture
-def fleet(lab: RunaiLab) -> RunaiLab:
+def fleet(harness: RunaiHarness) -> RunaiHarness:
     """Three nodes in two pools: one half used, one free, one that is faulty, and a part of a GPU idle for long."""
-    now = lab.clock.now()
-    lab.publish(
-        overview=lab.overview(),
+    now = harness.clock.now()
+    harness.publish(
+        overview=harness.overview(),
         nodes=[
             node_now("node-001", allocated_milli=4500, cpu_milli=64_000, cpu_allocated_milli=8_500, memory_bytes=GIB),
             node_now("node-002", pool="big", memory_allocated_bytes=GIB),
@@ -27,24 +27,31 @@ def fleet(lab: RunaiLab) -> RunaiLab:
                 "memory_used_bytes": GIB,
                 "memory_total_bytes": 4 * GIB,
                 "allocated_milli": 500,
+                "workload": "job-1",
                 "idle_since": now - 400_000,
             },
-            {"device": 1, "memory_total_bytes": 4 * GIB, "allocated_milli": 1000, "idle_since": now - 200_000},
+            {
+                "device": 1,
+                "memory_total_bytes": 4 * GIB,
+                "allocated_milli": 1000,
+                "workload": "job-2",
+                "idle_since": now - 200_000,
+            },
             {"node": "node-002", "memory_total_bytes": 2 * GIB},
         ),
     )
-    return lab
+    return harness
 
 
-def values(lab: RunaiLab, kind: str, **query: Any) -> list[tuple[str, ...]]:
+def values(harness: RunaiHarness, kind: str, **query: Any) -> list[tuple[str, ...]]:
     asked = "&".join(f"{name}={value}" for name, value in {"telemetryType": kind, **query}.items())
-    answer = lab.get(f"{NODES}?{asked}", as_="viewer")
+    answer = harness.get(f"{NODES}?{asked}", as_="viewer")
     assert answer.status_code == 200, answer.text
     assert answer.json()["type"] == kind
     return [(each["value"], *(group["value"] for group in each.get("groups", []))) for each in answer.json()["values"]]
 
 
-def test_nodes_are_added_up(fleet: RunaiLab) -> None:
+def test_nodes_are_added_up(fleet: RunaiHarness) -> None:
     expected = {
         "TOTAL_GPU_NODES": "3",
         "READY_GPU_NODES": "2",
@@ -64,7 +71,7 @@ def test_nodes_are_added_up(fleet: RunaiLab) -> None:
     assert {kind: values(fleet, kind) for kind in expected} == {kind: [(value,)] for kind, value in expected.items()}
 
 
-def test_what_nodes_use_is_what_their_pods_were_last_seen_to_take(fleet: RunaiLab) -> None:
+def test_what_nodes_use_is_what_their_pods_were_last_seen_to_take(fleet: RunaiHarness) -> None:
     assert values(fleet, "USED_CPU_CORES") == [("0",)]
     ref = fleet.submit(replica=2)
     fleet.start(ref, {"node-001": []}, {"node-002": []})
@@ -80,7 +87,7 @@ def test_what_nodes_use_is_what_their_pods_were_last_seen_to_take(fleet: RunaiLa
     assert values(fleet, "USED_CPU_CORES") == [("0",)]
 
 
-def test_groups_and_filters(fleet: RunaiLab) -> None:
+def test_groups_and_filters(fleet: RunaiHarness) -> None:
     cluster = fleet.cluster_id
     assert values(fleet, "TOTAL_GPUS", groupBy="Nodepool") == [("16", "big"), ("8", "default")]
     assert values(fleet, "TOTAL_GPUS", groupBy="ClusterId,Node", nodepoolName="big") == [

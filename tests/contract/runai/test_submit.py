@@ -5,12 +5,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.api.lab import SAFE
+from tests.api.harness import MANAGEMENT_PATH
+from tests.contract.management.harness import QueueHarness, big_node
 from tests.contract.runai.submissions import TYPES, WORKLOADS, body, place, submit
-from tests.contract.safe.lab import QueueLab, big_node
 
-from stoker.domain.events import Placed, PodsEnded, PodsGone, PodsUp
-from stoker.domain.workload import Kind, Phase
+from stoker.domain.workload.events import Dispatched, PodsFinished, PodsReady, PodsTerminated
+from stoker.domain.workload.phase import Phase
+from stoker.domain.workload.spec import Kind
 
 KINDS = {
     "workspaces": Kind.AUTHORING,
@@ -21,108 +22,111 @@ KINDS = {
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueueLab]:
-    with QueueLab(tmp_path_factory.mktemp("submit") / "data") as opened:
+def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueueHarness]:
+    with QueueHarness(tmp_path_factory.mktemp("submit") / "data") as opened:
         opened.add_staff()
         opened.add_nodes(big_node("node-1"), big_node("node-2"))
         yield opened
 
 
 @pytest.mark.parametrize("kind", TYPES)
-def test_a_submission_is_one_of_our_kinds_and_is_read_back(lab: QueueLab, kind: str) -> None:
+def test_a_submission_is_one_of_our_kinds_and_is_read_back(harness: QueueHarness, kind: str) -> None:
     compute = {"gpuDevicesRequest": 2, "cpuCoreRequest": 1.5, "cpuMemoryRequest": "4Gi"}
-    made = submit(lab, kind, compute=compute, environmentVariables=[{"name": "A", "value": "1"}])
+    made = submit(harness, kind, compute=compute, environmentVariables=[{"name": "A", "value": "1"}])
     assert made["actualPhase"] == "Pending"
     assert made["desiredPhase"] == "Running"
     assert made["createdBy"] == "member"
     assert made["spec"]["compute"] == compute
     assert (made["spec"]["command"], made["spec"]["args"]) == ("sleep", "60")
     assert made["spec"]["environmentVariables"] == [{"name": "A", "value": "1"}]
-    assert lab.get(f"{WORKLOADS}/{kind}/{made['workloadId']}", as_="viewer").json() == made
-    listed = lab.get(f"{WORKLOADS}/{made['workloadId']}", as_="viewer").json()
+    assert harness.get(f"{WORKLOADS}/{kind}/{made['workloadId']}", as_="member").json() == made
+    listed = harness.get(f"{WORKLOADS}/{made['workloadId']}", as_="viewer").json()
     assert (listed["command"], listed["arguments"], listed["phase"]) == ("sleep", "60", "Pending")
-    kept = lab.inside(made["workloadId"])
+    kept = harness.inside(made["workloadId"])
     assert (kept.kind, kept.origin_api) == (KINDS[kind], "runai")
-    shown = lab.detail(kept.slug)
+    shown = harness.detail(kept.slug)
     assert (shown["entryPoint"], shown["env"], shown["phase"]) == ("sleep 60", {"A": "1"}, "Pending")
     assert shown["resource"]["gpu"] == "2"
 
 
 @pytest.mark.parametrize("memory", ["256M", "1.5Gi", "2000Ki"])
-def test_memory_is_read_back_as_it_was_sent(lab: QueueLab, memory: str) -> None:
-    ref = submit(lab, compute={"cpuMemoryRequest": memory})["workloadId"]
-    assert lab.get(f"{WORKLOADS}/trainings/{ref}", as_="viewer").json()["spec"]["compute"]["cpuMemoryRequest"] == memory
-    listed = lab.get(f"{WORKLOADS}/{ref}", as_="viewer").json()
+def test_memory_is_read_back_as_it_was_sent(harness: QueueHarness, memory: str) -> None:
+    ref = submit(harness, compute={"cpuMemoryRequest": memory})["workloadId"]
+    assert (
+        harness.get(f"{WORKLOADS}/trainings/{ref}", as_="viewer").json()["spec"]["compute"]["cpuMemoryRequest"]
+        == memory
+    )
+    listed = harness.get(f"{WORKLOADS}/{ref}", as_="viewer").json()
     assert listed["podsRequestedResources"]["cpuMemory"]["request"] == memory
-    assert lab.detail(ref)["resource"]["memory"] == memory
+    assert harness.detail(ref)["resource"]["memory"] == memory
 
 
 @pytest.mark.parametrize("kind", TYPES)
-def test_it_is_suspended_resumed_and_deleted(lab: QueueLab, kind: str) -> None:
-    made = submit(lab, kind)
+def test_it_is_suspended_resumed_and_deleted(harness: QueueHarness, kind: str) -> None:
+    made = submit(harness, kind)
     path = f"{WORKLOADS}/{kind}/{made['workloadId']}"
-    lab.go(made["workloadId"], Placed, PodsUp)
+    harness.go(made["workloadId"], Dispatched, PodsReady)
 
     def phases() -> tuple[str, str, str]:
-        found = lab.get(path, as_="member").json()
-        return found["actualPhase"], found["desiredPhase"], lab.detail(made["workloadId"])["phase"]
+        found = harness.get(path, as_="member").json()
+        return found["actualPhase"], found["desiredPhase"], harness.detail(made["workloadId"])["phase"]
 
-    suspended = lab.post(f"{path}/suspend", as_="member")
+    suspended = harness.post(f"{path}/suspend", as_="member")
     assert (suspended.status_code, suspended.json()["code"]) == (202, 202)
     assert phases() == ("Stopping", "Stopped", "Running")
-    lab.go(made["workloadId"], PodsGone)
+    harness.go(made["workloadId"], PodsTerminated)
     assert phases() == ("Stopped", "Stopped", "Stopped")
-    assert lab.post(f"{path}/suspend", as_="member").status_code == 202
-    resumed = lab.post(f"{path}/resume", as_="member")
+    assert harness.post(f"{path}/suspend", as_="member").status_code == 202
+    resumed = harness.post(f"{path}/resume", as_="member")
     assert (resumed.status_code, resumed.json()["code"]) == (202, 202)
     assert phases() == ("Resuming", "Running", "Pending")
-    assert lab.post(f"{path}/resume", as_="member").status_code == 409
-    assert lab.delete(path, as_="member").status_code == 202
-    assert lab.get(path, as_="member").status_code == 404
-    assert lab.get(f"{SAFE}/{made['workloadId']}", as_="member").status_code == 404
+    assert harness.post(f"{path}/resume", as_="member").status_code == 409
+    assert harness.delete(path, as_="member").status_code == 202
+    assert harness.get(path, as_="member").status_code == 404
+    assert harness.get(f"{MANAGEMENT_PATH}/{made['workloadId']}", as_="member").status_code == 404
 
 
-def test_what_has_ended_by_itself_is_not_suspended(lab: QueueLab) -> None:
-    made = submit(lab)
-    lab.go(made["workloadId"], Placed, PodsUp, lambda at: PodsEnded(at, success=True, message="done"))
-    refused = lab.post(f"{WORKLOADS}/trainings/{made['workloadId']}/suspend", as_="member")
+def test_what_has_ended_by_itself_is_not_suspended(harness: QueueHarness) -> None:
+    made = submit(harness)
+    harness.go(made["workloadId"], Dispatched, PodsReady, lambda at: PodsFinished(at, success=True, message="done"))
+    refused = harness.post(f"{WORKLOADS}/trainings/{made['workloadId']}/suspend", as_="member")
     assert (refused.status_code, refused.json()["code"]) == (409, 409)
-    assert lab.inside(made["workloadId"]).phase is Phase.COMPLETED
+    assert harness.inside(made["workloadId"]).phase is Phase.COMPLETED
 
 
-def test_a_workload_is_only_found_by_its_own_type(lab: QueueLab) -> None:
-    made = submit(lab, "trainings")["workloadId"]
+def test_a_workload_is_only_found_by_its_own_type(harness: QueueHarness) -> None:
+    made = submit(harness, "trainings")["workloadId"]
     for kind in ("workspaces", "distributed", "inferences", "distributed-inferences", "pods-of"):
         for method, end in (("GET", ""), ("DELETE", ""), ("POST", "/suspend"), ("POST", "/resume")):
-            answer = lab.request(method, f"{WORKLOADS}/{kind}/{made}{end}", as_="admin")
+            answer = harness.request(method, f"{WORKLOADS}/{kind}/{made}{end}", as_="admin")
             assert (answer.status_code, answer.json()["code"]) == (404, 404)
-    assert lab.inside(made).phase is Phase.PENDING
+    assert harness.inside(made).phase is Phase.PENDING
 
 
-def test_who_may_not_see_or_do_it(lab: QueueLab) -> None:
-    made = submit(lab)["workloadId"]
+def test_who_may_not_see_or_do_it(harness: QueueHarness) -> None:
+    made = submit(harness)["workloadId"]
     path = f"{WORKLOADS}/trainings/{made}"
-    assert lab.get(path).status_code == 401
-    assert lab.get(path, as_="outsider").status_code == 404
-    assert lab.delete(path, as_="viewer").status_code == 403
-    sent = body(lab)
-    assert lab.post(f"{WORKLOADS}/trainings", as_="viewer", json=sent).status_code == 403
-    hidden = lab.post(f"{WORKLOADS}/trainings", as_="outsider", json=sent)
+    assert harness.get(path).status_code == 401
+    assert harness.get(path, as_="outsider").status_code == 404
+    assert harness.delete(path, as_="viewer").status_code == 403
+    sent = body(harness)
+    assert harness.post(f"{WORKLOADS}/trainings", as_="viewer", json=sent).status_code == 403
+    hidden = harness.post(f"{WORKLOADS}/trainings", as_="outsider", json=sent)
     assert hidden.status_code == 404
     assert "vision" not in hidden.text
 
 
-def test_a_body_that_is_json_inside_a_json_string_is_taken(lab: QueueLab) -> None:
-    made = lab.post(f"{WORKLOADS}/trainings", as_="member", json=json.dumps(body(lab)))
+def test_a_body_that_is_json_inside_a_json_string_is_taken(harness: QueueHarness) -> None:
+    made = harness.post(f"{WORKLOADS}/trainings", as_="member", json=json.dumps(body(harness)))
     assert made.status_code == 202, made.text
     batch = {"ids": [made.json()["workloadId"]], "action": "suspend"}
-    assert lab.post(f"{WORKLOADS}/batch", as_="member", json=json.dumps(batch)).json()["failed"] == []
+    assert harness.post(f"{WORKLOADS}/batch", as_="member", json=json.dumps(batch)).json()["failed"] == []
 
 
-def test_the_same_key_submits_once(lab: QueueLab) -> None:
-    sent = body(lab)
-    headers = {"Idempotency-Key": lab.name("key")}
-    first, second = (lab.post(f"{WORKLOADS}/trainings", as_="member", json=sent, headers=headers) for _ in range(2))
+def test_the_same_key_submits_once(harness: QueueHarness) -> None:
+    sent = body(harness)
+    headers = {"Idempotency-Key": harness.name("key")}
+    first, second = (harness.post(f"{WORKLOADS}/trainings", as_="member", json=sent, headers=headers) for _ in range(2))
     assert first.json() == second.json()
 
 
@@ -138,9 +142,9 @@ def test_the_same_key_submits_once(lab: QueueLab) -> None:
         ("workspaces", {}, 1),
     ],
 )
-def test_how_many_pods_there_are(lab: QueueLab, kind: str, spec: dict[str, Any], replicas: int) -> None:
-    made = submit(lab, kind, **spec)
-    assert lab.inside(made["workloadId"]).spec.replicas == replicas
+def test_how_many_pods_there_are(harness: QueueHarness, kind: str, spec: dict[str, Any], replicas: int) -> None:
+    made = submit(harness, kind, **spec)
+    assert harness.inside(made["workloadId"]).spec.replicas == replicas
     for name, value in spec.items():
         assert made["spec"][name] == value
 
@@ -158,41 +162,41 @@ def test_how_many_pods_there_are(lab: QueueLab, kind: str, spec: dict[str, Any],
     ],
 )
 def test_a_priority_class_is_a_number_and_says_what_is_preempted(
-    lab: QueueLab, kind: str, priority: str | None, kept: int, preemptible: bool
+    harness: QueueHarness, kind: str, priority: str | None, kept: int, preemptible: bool
 ) -> None:
-    workload = lab.inside(submit(lab, kind, priorityClass=priority)["workloadId"])
+    workload = harness.inside(submit(harness, kind, priorityClass=priority)["workloadId"])
     assert (workload.priority, workload.preemptible) == (kept, preemptible)
 
 
-def test_what_is_said_of_preemption_counts_more_than_the_priority(lab: QueueLab) -> None:
-    made = submit(lab, priorityClass="high", preemptibility="preemptible")
-    assert lab.inside(made["workloadId"]).preemptible
-    made = submit(lab, priorityClass="low", preemptibility="non-preemptible")
-    assert not lab.inside(made["workloadId"]).preemptible
+def test_what_is_said_of_preemption_counts_more_than_the_priority(harness: QueueHarness) -> None:
+    made = submit(harness, priorityClass="high", preemptibility="preemptible")
+    assert harness.inside(made["workloadId"]).preemptible
+    made = submit(harness, priorityClass="low", preemptibility="non-preemptible")
+    assert not harness.inside(made["workloadId"]).preemptible
 
 
-def test_the_highest_priority_needs_a_manager(lab: QueueLab) -> None:
-    sent = body(lab, priorityClass="very-high")
-    assert lab.post(f"{WORKLOADS}/trainings", as_="member", json=sent).status_code == 403
-    assert lab.post(f"{WORKLOADS}/trainings", as_="manager", json=sent).status_code == 202
+def test_the_highest_priority_needs_a_manager(harness: QueueHarness) -> None:
+    sent = body(harness, priorityClass="very-high")
+    assert harness.post(f"{WORKLOADS}/trainings", as_="member", json=sent).status_code == 403
+    assert harness.post(f"{WORKLOADS}/trainings", as_="manager", json=sent).status_code == 202
 
 
-def test_a_part_of_a_gpu_is_asked_for_by_portion(lab: QueueLab) -> None:
+def test_a_part_of_a_gpu_is_asked_for_by_portion(harness: QueueHarness) -> None:
     asked = {"gpuDevicesRequest": 1, "gpuRequestType": "portion", "gpuPortionRequest": 0.25}
-    made = submit(lab, compute=asked)
-    assert lab.inside(made["workloadId"]).spec.resources.gpu_milli == 250
+    made = submit(harness, compute=asked)
+    assert harness.inside(made["workloadId"]).spec.resources.gpu_milli == 250
     assert made["spec"]["compute"] == {**asked, "cpuCoreRequest": 0.1, "cpuMemoryRequest": "100M"}
 
 
-def test_a_port_becomes_the_service(lab: QueueLab) -> None:
-    made = submit(lab, "inferences", servingPort={"container": 8000})
+def test_a_port_becomes_the_service(harness: QueueHarness) -> None:
+    made = submit(harness, "inferences", servingPort={"container": 8000})
     assert made["spec"]["servingPort"] == {"container": 8000}
-    service = lab.get(f"{SAFE}/{made['workloadId']}/service", as_="member").json()
+    service = harness.get(f"{MANAGEMENT_PATH}/{made['workloadId']}/service", as_="member").json()
     assert service["ports"][0]["targetPort"] == 8000
 
 
-def test_what_can_never_fit_is_refused_with_the_numbers(lab: QueueLab) -> None:
-    answer = lab.post(f"{WORKLOADS}/trainings", as_="member", json=body(lab, compute={"gpuDevicesRequest": 9}))
+def test_what_can_never_fit_is_refused_with_the_numbers(harness: QueueHarness) -> None:
+    answer = harness.post(f"{WORKLOADS}/trainings", as_="member", json=body(harness, compute={"gpuDevicesRequest": 9}))
     assert (answer.status_code, answer.json()["code"]) == (403, 403)
     assert "9" in answer.json()["message"]
     assert "8" in answer.json()["message"]
@@ -231,8 +235,10 @@ def test_what_can_never_fit_is_refused_with_the_numbers(lab: QueueLab) -> None:
         ("inferences", {"autoscaling": {"minReplicas": 0}}, "spec.autoscaling.minReplicas"),
     ],
 )
-def test_what_is_not_served_is_refused_by_name(lab: QueueLab, kind: str, spec: dict[str, Any], field: str) -> None:
-    answer = lab.post(f"{WORKLOADS}/{kind}", as_="member", json=body(lab, **spec))
+def test_what_is_not_served_is_refused_by_name(
+    harness: QueueHarness, kind: str, spec: dict[str, Any], field: str
+) -> None:
+    answer = harness.post(f"{WORKLOADS}/{kind}", as_="member", json=body(harness, **spec))
     assert (answer.status_code, answer.json()["code"]) == (400, 400)
     assert answer.json()["message"].startswith(f"{field}: "), answer.text
 
@@ -247,63 +253,63 @@ def test_what_is_not_served_is_refused_by_name(lab: QueueLab, kind: str, spec: d
         ({"colour": "red"}, "colour"),
     ],
 )
-def test_a_bad_submission_is_refused_by_name(lab: QueueLab, fields: dict[str, Any], field: str) -> None:
-    answer = lab.post(f"{WORKLOADS}/trainings", as_="member", json={**body(lab), **fields})
+def test_a_bad_submission_is_refused_by_name(harness: QueueHarness, fields: dict[str, Any], field: str) -> None:
+    answer = harness.post(f"{WORKLOADS}/trainings", as_="member", json={**body(harness), **fields})
     assert answer.status_code == 400
     assert answer.json()["message"].startswith(f"{field}: ")
 
 
 @pytest.mark.parametrize("project", ["999", "vision", "-1", "9" * 40, "٣"])
-def test_a_project_that_is_not_there_is_not_found(lab: QueueLab, project: str) -> None:
-    sent = {**body(lab), "projectId": project}
-    assert lab.post(f"{WORKLOADS}/trainings", as_="member", json=sent).status_code == 404
+def test_a_project_that_is_not_there_is_not_found(harness: QueueHarness, project: str) -> None:
+    sent = {**body(harness), "projectId": project}
+    assert harness.post(f"{WORKLOADS}/trainings", as_="member", json=sent).status_code == 404
 
 
 @pytest.mark.parametrize("field", ["labels", "annotations"])
-def test_labels_are_not_without_number(lab: QueueLab, field: str) -> None:
-    sent = body(lab)
+def test_labels_are_not_without_number(harness: QueueHarness, field: str) -> None:
+    sent = body(harness)
     sent["spec"][field] = [{"name": f"k{number}", "value": ""} for number in range(257)]
-    answer = lab.post(f"{WORKLOADS}/trainings", as_="member", json=sent)
+    answer = harness.post(f"{WORKLOADS}/trainings", as_="member", json=sent)
     assert answer.status_code == 400
     assert answer.json()["message"].startswith(f"spec.{field}: it has 257 entries. Use a list of at most 256, ")
     del sent["spec"][field][0]
-    assert lab.post(f"{WORKLOADS}/trainings", as_="member", json=sent).status_code == 202
+    assert harness.post(f"{WORKLOADS}/trainings", as_="member", json=sent).status_code == 202
 
 
-def test_null_is_the_same_as_left_out(lab: QueueLab) -> None:
-    sent = body(lab, compute={"gpuDevicesRequest": None}, storage=None)
+def test_null_is_the_same_as_left_out(harness: QueueHarness) -> None:
+    sent = body(harness, compute={"gpuDevicesRequest": None}, storage=None)
     sent["spec"] |= {"labels": None, "nodePools": None, "ports": [None], "storage": {}}
-    assert lab.post(f"{WORKLOADS}/trainings", as_="member", json=sent).status_code == 202
+    assert harness.post(f"{WORKLOADS}/trainings", as_="member", json=sent).status_code == 202
 
 
-def test_distributed_inference_says_that_it_is_not_served(lab: QueueLab) -> None:
-    answer = lab.post(f"{WORKLOADS}/distributed-inferences", as_="member", json={"name": "x", **place(lab)})
+def test_distributed_inference_says_that_it_is_not_served(harness: QueueHarness) -> None:
+    answer = harness.post(f"{WORKLOADS}/distributed-inferences", as_="member", json={"name": "x", **place(harness)})
     assert answer.status_code == 400
     assert answer.json()["message"] == "Distributed inference is not served here: a replica is one pod."
 
 
 class TestBatches:
-    def _batch(self, lab: QueueLab, action: str, ids: list[str], as_: str = "member") -> dict[str, Any]:
-        answer = lab.post(f"{WORKLOADS}/batch", as_=as_, json={"ids": ids, "action": action})
+    def _batch(self, harness: QueueHarness, action: str, ids: list[str], as_: str = "member") -> dict[str, Any]:
+        answer = harness.post(f"{WORKLOADS}/batch", as_=as_, json={"ids": ids, "action": action})
         assert answer.status_code == 200, answer.text
         return answer.json()
 
-    def test_each_is_told_of_by_itself(self, lab: QueueLab) -> None:
-        one, two = submit(lab)["workloadId"], submit(lab, "inferences")["workloadId"]
+    def test_each_is_told_of_by_itself(self, harness: QueueHarness) -> None:
+        one, two = submit(harness)["workloadId"], submit(harness, "inferences")["workloadId"]
         ghost = "00000000-0000-4000-8000-000000000000"
-        done = self._batch(lab, "suspend", [one, ghost, two, one])
+        done = self._batch(harness, "suspend", [one, ghost, two, one])
         assert done["succeeded"] == [one, two]
         assert [(each["id"], each["code"]) for each in done["failed"]] == [(ghost, 404)]
-        assert self._batch(lab, "resume", [one, two])["succeeded"] == [one, two]
-        [failed] = self._batch(lab, "resume", [one])["failed"]
+        assert self._batch(harness, "resume", [one, two])["succeeded"] == [one, two]
+        [failed] = self._batch(harness, "resume", [one])["failed"]
         assert (failed["id"], failed["code"]) == (one, 409)
-        assert self._batch(lab, "delete", [one, two])["succeeded"] == [one, two]
-        assert [each["code"] for each in self._batch(lab, "delete", [one])["failed"]] == [404]
+        assert self._batch(harness, "delete", [one, two])["succeeded"] == [one, two]
+        assert [each["code"] for each in self._batch(harness, "delete", [one])["failed"]] == [404]
 
-    def test_what_one_may_not_do_fails(self, lab: QueueLab) -> None:
-        one = submit(lab)["workloadId"]
-        assert [each["code"] for each in self._batch(lab, "delete", [one], "viewer")["failed"]] == [403]
-        assert [each["code"] for each in self._batch(lab, "delete", [one], "outsider")["failed"]] == [404]
+    def test_what_one_may_not_do_fails(self, harness: QueueHarness) -> None:
+        one = submit(harness)["workloadId"]
+        assert [each["code"] for each in self._batch(harness, "delete", [one], "viewer")["failed"]] == [403]
+        assert [each["code"] for each in self._batch(harness, "delete", [one], "outsider")["failed"]] == [404]
 
     @pytest.mark.parametrize(
         ("sent", "field"),
@@ -314,14 +320,14 @@ class TestBatches:
             ({"action": "delete"}, "ids"),
         ],
     )
-    def test_a_bad_one_is_refused_by_name(self, lab: QueueLab, sent: dict[str, Any], field: str) -> None:
-        answer = lab.post(f"{WORKLOADS}/batch", as_="member", json=sent)
+    def test_a_bad_one_is_refused_by_name(self, harness: QueueHarness, sent: dict[str, Any], field: str) -> None:
+        answer = harness.post(f"{WORKLOADS}/batch", as_="member", json=sent)
         assert answer.status_code == 400
         assert answer.json()["message"].startswith(f"{field}: ")
 
 
-def test_an_inference_is_changed_and_what_is_left_out_stays(lab: QueueLab) -> None:
-    made = submit(lab, "inferences", servingPort={"container": 8000}, compute={"cpuCoreRequest": 0.5})["workloadId"]
+def test_an_inference_is_changed_and_what_is_left_out_stays(harness: QueueHarness) -> None:
+    made = submit(harness, "inferences", servingPort={"container": 8000}, compute={"cpuCoreRequest": 0.5})["workloadId"]
     path = f"{WORKLOADS}/inferences/{made}"
     spec = {
         "image": "python:3.12",
@@ -330,15 +336,15 @@ def test_an_inference_is_changed_and_what_is_left_out_stays(lab: QueueLab) -> No
         "environmentVariables": [{"name": "A", "value": "1"}],
         "priorityClass": "medium",
     }
-    answer = lab.patch(path, as_="member", json={"spec": spec})
+    answer = harness.patch(path, as_="member", json={"spec": spec})
     assert answer.status_code == 202, answer.text
-    after = lab.inside(made)
+    after = harness.inside(made)
     assert (after.spec.image, after.spec.replicas, after.spec.env, after.priority) == ("python:3.12", 3, {"A": "1"}, 80)
     assert (after.spec.resources.gpu_milli, after.spec.resources.cpu_milli) == (2000, 500)
     assert (after.spec.entry_point, after.spec.service and after.spec.service.port) == ("sleep 60", 8000)
     assert answer.json()["spec"]["image"] == "python:3.12"
-    refused = lab.patch(path, as_="member", json={"spec": {"servingPort": {"container": 9000}}})
+    refused = harness.patch(path, as_="member", json={"spec": {"servingPort": {"container": 9000}}})
     assert (refused.status_code, refused.json()["message"][:18]) == (400, "spec.servingPort: ")
-    assert lab.patch(path, as_="viewer", json={}).status_code == 403
-    training = submit(lab)["workloadId"]
-    assert lab.patch(f"{WORKLOADS}/inferences/{training}", as_="member", json={}).status_code == 404
+    assert harness.patch(path, as_="viewer", json={}).status_code == 403
+    training = submit(harness)["workloadId"]
+    assert harness.patch(f"{WORKLOADS}/inferences/{training}", as_="member", json={}).status_code == 404

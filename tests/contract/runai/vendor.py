@@ -12,7 +12,7 @@ import pytest
 VERSIONS = ("1.223.0", "1.224.0")
 SCRIPTS = Path(__file__).with_name("scripts")
 ENVIRONMENTS = Path(sys.prefix) / "runapy"
-PATIENCE = 300.0
+TIMEOUT_SECONDS = 300
 
 
 def python_of(version: str) -> Path:
@@ -33,12 +33,36 @@ def python_of(version: str) -> Path:
     return python
 
 
-def run_script(version: str, name: str, **given: Any) -> Any:
-    """What a script says that runs beside the vendor's client."""
-    command = [python_of(version), "-W", "ignore", SCRIPTS / f"{name}.py", json.dumps(given)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
-    assert done.returncode == 0, done.stderr[-4000:]
-    return json.loads(done.stdout)
+class VendorScripts:
+    """Scripts that run beside the vendor's client. What one version has imported serves all its scripts."""
+
+    def __init__(self, folder: Path) -> None:
+        self._output, self._errors = folder / "output", folder / "errors"
+        self._runners: dict[str, subprocess.Popen[str]] = {}
+
+    def run(self, version: str, name: str, **given: Any) -> Any:
+        """What a script says."""
+        if version not in self._runners:
+            command = [python_of(version), "-W", "ignore", SCRIPTS / "run_many.py"]
+            pipe = subprocess.PIPE
+            self._runners[version] = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+        runner = self._runners[version]
+        assert runner.stdin is not None
+        assert runner.stdout is not None
+        paths = [str(path) for path in (self._output, self._errors)]
+        print(
+            json.dumps([str(SCRIPTS / f"{name}.py"), json.dumps(given), *paths, TIMEOUT_SECONDS]),
+            file=runner.stdin,
+            flush=True,
+        )
+        code = runner.stdout.readline().strip()
+        assert code == "0", (code, self._errors.read_text()[-4000:])
+        return json.loads(self._output.read_text())
+
+    def close(self) -> None:
+        for runner in self._runners.values():
+            with runner:
+                runner.kill()
 
 
 def _unreachable(complaint: str) -> bool:

@@ -9,33 +9,48 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from typing import Any
 
 from msgspec import structs
-from tests.engine.controller.pretend import PretendEngine
+from tests.integration.controller.fake_engine import FakeEngine
 
+from stoker.concurrency.supervisor import Supervisor
 from stoker.controller.cluster import ClusterController
-from stoker.controller.news import News
-from stoker.domain.clock import SystemClock
-from stoker.domain.events import Event
-from stoker.domain.identity import Cluster, Department, QueuePolicy, Quota, Workspace
-from stoker.domain.lifecycle import created, transition
-from stoker.domain.names import new_uuid
-from stoker.domain.resources import Resources
-from stoker.domain.workload import Condition, Kind, Pod, Spec, Workload
-from stoker.store import clusters, departments, pods, workloads, workspaces
-from stoker.store.base import Store, T, Transaction
-from stoker.store.signal import Signal
+from stoker.controller.reconcile.rollout import RolloutPolicy
+from stoker.controller.runtime.dirty_set import DirtySet
+from stoker.controller.runtime.lease import LeaseLostError
+from stoker.domain.access.identity import Cluster, Department, QueuePolicy, Quota, Workspace
+from stoker.domain.clock import Clock, SystemClock
+from stoker.domain.cluster.resources import Resources
+from stoker.domain.names import new_uuid4
+from stoker.domain.workload.events import LifecycleEvent
+from stoker.domain.workload.lifecycle import submit_transition, transition
+from stoker.domain.workload.model import Workload
+from stoker.domain.workload.phase import Condition
+from stoker.domain.workload.pod import Pod
+from stoker.domain.workload.spec import Kind, Spec
+from stoker.store.cluster import clusters
+from stoker.store.db.base import Store, T, Transaction
+from stoker.store.db.notify import ChangeNotifier
+from stoker.store.identity import departments, workspaces
+from stoker.store.workloads import pods, rows, transitions
 
-PATIENCE = 20.0
+TIMEOUT_SECONDS = 20.0
 CLUSTER = "cluster-1"
 SMALL = Resources(0, 100, 2**20)
 
 
-class ControllerLab:
-    def __init__(self, store: Store, engine: PretendEngine) -> None:
+def new_supervisor(clock: Clock) -> Supervisor:
+    """A supervisor of the loops of a cluster, as the server makes one."""
+    return Supervisor(clock, scope=CLUSTER, stop_on=(LeaseLostError,))
+
+
+class ControllerHarness:
+    def __init__(self, store: Store, engine: FakeEngine) -> None:
         self.store = store
         self.engine = engine
-        self.signal = Signal()
-        self.news = News()
-        self.clock = SystemClock()
+        self.signal = ChangeNotifier()
+        self.news = DirtySet()
+        self.clock: Clock = SystemClock()
+        self.rollout = RolloutPolicy()
+        self.supervisor: Supervisor | None = None
         self._numbers = itertools.count(1)
 
     async def found(self, quota: Quota | None = None) -> None:
@@ -48,9 +63,8 @@ class ControllerLab:
 
         await self.store.write(change)
 
-    @contextlib.asynccontextmanager
-    async def at_work(self) -> AsyncGenerator[ClusterController]:
-        controller = ClusterController(
+    def controller(self, **options: Any) -> ClusterController:
+        return ClusterController(
             self.store,
             self.engine,
             CLUSTER,
@@ -58,8 +72,15 @@ class ControllerLab:
             secrets.token_bytes,
             self.signal,
             self.news,
+            self.supervisor or new_supervisor(self.clock),
             log_limit_bytes=10**6,
+            rollout=self.rollout,
+            **options,
         )
+
+    @contextlib.asynccontextmanager
+    async def at_work(self, **options: Any) -> AsyncGenerator[ClusterController]:
+        controller = self.controller(**options)
         task = asyncio.create_task(controller.run())
         try:
             yield controller
@@ -72,7 +93,7 @@ class ControllerLab:
         number = next(self._numbers)
         now = self.clock.now()
         workload = Workload(
-            uid=new_uuid(),
+            uid=new_uuid4(),
             slug=f"job-{number}",
             name="job",
             kind=kind,
@@ -81,30 +102,30 @@ class ControllerLab:
             namespace="default",
             user_id="1",
             user_name="li.wei",
-            origin_api="safe",
+            origin_api="management",
             spec=spec or Spec(resources=SMALL, ttl_seconds=600),
             submitted_at=now,
             phase_at=now,
         )
-        await self.store.write(lambda tx: workloads.add(tx, created(structs.replace(workload, **fields))))
+        await self.store.write(lambda tx: transitions.add(tx, submit_transition(structs.replace(workload, **fields))))
         self.signal.notify()
         return workload.uid
 
-    async def ask(self, uid: str, event: Callable[[int], Event]) -> None:
+    async def ask(self, uid: str, event: Callable[[int], LifecycleEvent]) -> None:
         """Let somebody ask for this, as the API would."""
 
         def change(transaction: Transaction) -> None:
-            workload = workloads.find(transaction, uid)
+            workload = rows.find(transaction, uid)
             assert workload is not None
             step = transition(workload, event(self.clock.now()))
             if step is not None:
-                workloads.apply(transaction, workload, step)
+                transitions.apply(transaction, workload, step)
 
         await self.store.write(change)
         self.signal.notify()
 
     async def workload(self, uid: str) -> Workload:
-        found = await self.store.read(lambda tx: workloads.find(tx, uid))
+        found = await self.store.read(lambda tx: rows.find(tx, uid))
         assert found is not None
         return found
 
@@ -112,19 +133,34 @@ class ControllerLab:
         return await self.store.read(lambda tx: pods.of_workload(tx, uid))
 
     async def conditions(self, uid: str) -> list[Condition]:
-        return await self.store.read(lambda tx: workloads.conditions(tx, uid))
+        return await self.store.read(lambda tx: transitions.conditions(tx, uid))
 
     async def until(self, uid: str, check: Callable[[Workload], bool]) -> Workload:
-        """The workload once this is true of it."""
-        give_up = time.monotonic() + PATIENCE
-        while not check(found := await self.workload(uid)):
+        """The workload once this is true of it. One that is observed may not exist at first."""
+        give_up = time.monotonic() + TIMEOUT_SECONDS
+        while (found := await self.read(lambda tx: rows.find(tx, uid))) is None or not check(found):
             assert time.monotonic() < give_up, (found, await self.conditions(uid))
             await asyncio.sleep(0.005)
         return found
 
+    async def until_pods(self, uid: str, check: Callable[[list[Pod]], bool]) -> list[Pod]:
+        """The pods of a workload once this is true of them."""
+        give_up = time.monotonic() + TIMEOUT_SECONDS
+        while not check(found := await self.pods(uid)):
+            assert time.monotonic() < give_up, found
+            await asyncio.sleep(0.005)
+        return found
+
     async def eventually(self, check: Callable[[], bool]) -> None:
-        give_up = time.monotonic() + PATIENCE
+        give_up = time.monotonic() + TIMEOUT_SECONDS
         while not check():
+            assert time.monotonic() < give_up
+            await asyncio.sleep(0.005)
+
+    async def until_read(self, query: Callable[[Transaction], bool]) -> None:
+        """Wait until this is true of the store."""
+        give_up = time.monotonic() + TIMEOUT_SECONDS
+        while not await self.read(query):
             assert time.monotonic() < give_up
             await asyncio.sleep(0.005)
 

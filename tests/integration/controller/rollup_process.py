@@ -4,23 +4,16 @@ import asyncio
 import sys
 from pathlib import Path
 
-from msgspec import Struct
+from tests.clock import ManualClock
 
-from stoker.controller.rollup import Rollup
+from stoker.controller.usage.rollup import Rollup
 from stoker.store import open_store
-
-
-class Moment(Struct, frozen=True):
-    at: int
-
-    def now(self) -> int:
-        return self.at
 
 
 async def close(folder: Path, cluster_id: str, at: int) -> None:
     store = open_store("", folder, 1)
     print("open", flush=True)
-    await Rollup(store, cluster_id, Moment(at), 1.0).catch_up()
+    await Rollup(store, cluster_id, ManualClock(at), 1.0).catch_up()
     await store.close()
 
 

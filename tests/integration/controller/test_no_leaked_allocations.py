@@ -5,10 +5,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.engine.live import WORKLOADS, LiveClient, LiveServer, until
+from tests.integration.live_server import WORKLOADS, LiveClient, LiveServer, until
 from websockets.sync.client import connect
 
-FEW, MANY = 5, 60
+FEW_RUNS, MANY_RUNS = 5, 60
 READERS = 4
 LATE_THREADS = 8
 """Connections to the database, with two files each, and threads that may come late."""
@@ -63,9 +63,9 @@ def test_many_jobs_and_commands_leave_nothing_open(tmp_path: Path) -> None:
             run_commands(server, name, count)
             follow(server, client, name, count)
 
-        use(FEW)
+        use(FEW_RUNS)
         first = until(lambda: held(server), lambda now: now["pods"] == now["work"] == 1)
-        use(MANY)
+        use(MANY_RUNS)
         allowed = first + Counter(files=2 * READERS + 2, threads=READERS + LATE_THREADS)
         last = until(lambda: held(server), lambda now: now <= allowed)
         assert last <= allowed, (first, last)

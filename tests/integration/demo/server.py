@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.engine.live import LiveServer
+from tests.integration.live_server import LiveServer
 
 
 class DemoServer(LiveServer):

@@ -7,23 +7,25 @@ from pathlib import Path
 
 from tests.conftest import LoopRun
 
+from stoker.demo.load_generator import LoadGenerator
+from stoker.demo.tenants import DemoTenants, ensure_tenants
 from stoker.domain.clock import SystemClock
-from stoker.domain.settings import Settings
-from stoker.domain.workload import Kind, Phase, Workload
-from stoker.engines.simulated.machine import Machines, fleet_of
-from stoker.server.build import Installation, installed
-from stoker.server.demo.people import World, found_world
-from stoker.server.demo.traffic import Traffic
-from stoker.services.bundle import Services
-from stoker.store import workloads
-from stoker.store.base import Store
+from stoker.domain.settings.schema import Settings
+from stoker.domain.workload.model import Workload
+from stoker.domain.workload.phase import Phase
+from stoker.domain.workload.spec import Kind
+from stoker.engines.simulated.fleet.nodes import SimulatedFleet, build_machine_groups
+from stoker.server.composition import Installation, running_installation
+from stoker.services.container import ServiceContainer
+from stoker.store.db.base import Store
+from stoker.store.workloads import rows
 
 GPUS = 64
-AUDITED = "SELECT COUNT(*) FROM audit WHERE credential = 'simulated' AND action = 'workload.create'"
+AUDITED = "SELECT COUNT(*) FROM audit_log WHERE credential = 'simulated' AND action = 'workload.create'"
 DESCRIPTION = "Simulated: 64 GPUs on 6 nodes, seed 1."
 
 
-class LaterClock(SystemClock):
+class NextWeekClock(SystemClock):
     """Next week already."""
 
     def now(self) -> int:
@@ -34,12 +36,12 @@ class LaterClock(SystemClock):
 async def empty(folder: Path) -> AsyncIterator[Installation]:
     """A demo without a past."""
     settings = Settings(data_dir=str(folder), demo=True, demo_gpus=GPUS, demo_days=0, demo_speed=50.0, gpus=0)
-    async with installed(settings) as running:
+    async with running_installation(settings) as running:
         yield running
 
 
-async def active(store: Store, world: World) -> list[Workload]:
-    return await store.peek(lambda tx: workloads.active(tx, world.cluster.id))
+async def active(store: Store, world: DemoTenants) -> list[Workload]:
+    return await store.read_inline(lambda tx: rows.unfinished_of_cluster(tx, world.cluster.id))
 
 
 async def until(check: Callable[[], Awaitable[bool]]) -> None:
@@ -48,13 +50,13 @@ async def until(check: Callable[[], Awaitable[bool]]) -> None:
             await asyncio.sleep(0.05)
 
 
-async def the_world(running: Installation) -> World:
+async def the_world(running: Installation) -> DemoTenants:
     clock = running.services.clock
-    return await running.store.write(lambda tx: found_world(tx, DESCRIPTION, GPUS, clock, lambda n: b"x" * n))
+    return await running.store.write(lambda tx: ensure_tenants(tx, DESCRIPTION, GPUS, clock, lambda n: b"x" * n))
 
 
-def people(services: Services, store: Store, world: World, clock: SystemClock) -> Traffic:
-    return Traffic(store, services.workloads, world, Machines(fleet_of(GPUS), 1), 50.0, clock)
+def people(services: ServiceContainer, store: Store, world: DemoTenants, clock: SystemClock) -> LoadGenerator:
+    return LoadGenerator(store, services.workloads, world, SimulatedFleet(build_machine_groups(GPUS), 1), 50.0, clock)
 
 
 def test_they_submit_and_what_they_submit_runs(tmp_path: Path, loop_run: LoopRun) -> None:
@@ -67,7 +69,7 @@ def test_they_submit_and_what_they_submit_runs(tmp_path: Path, loop_run: LoopRun
                 return sum(each.phase is Phase.RUNNING for each in there) >= 3
 
             await until(several_run)
-            audited = await running.store.peek(lambda tx: tx.one(AUDITED))
+            audited = await running.store.read_inline(lambda tx: tx.fetch_one(AUDITED))
             assert audited is not None
             assert audited[0] >= 3
 
@@ -79,18 +81,18 @@ def test_they_stop_what_they_kept_long_enough(tmp_path: Path, loop_run: LoopRun)
         async with empty(tmp_path / "data") as running:
             world = await the_world(running)
             now = people(running.services, running.store, world, SystemClock())
-            later = people(running.services, running.store, world, LaterClock())
+            later = people(running.services, running.store, world, NextWeekClock())
 
             async def serves() -> bool:
-                await now.turn("serving")
+                await now.step("serving")
                 return any(each.phase is Phase.RUNNING for each in await served())
 
             async def served() -> list[Workload]:
-                return [each for each in await active(running.store, world) if each.kind is Kind.DEPLOYMENT]
+                return [each for each in await active(running.store, world) if each.kind == Kind.DEPLOYMENT]
 
             await until(serves)
             running_now = {each.uid for each in await served() if each.phase is Phase.RUNNING}
-            await later.turn("serving")
+            await later.step("serving")
 
             async def stopped() -> bool:
                 return not running_now & {each.uid for each in await served()}

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from tests.engine.demo.server import DemoServer
-from tests.engine.live import WORKLOADS, new_workload
+from tests.integration.demo.server import DemoServer
+from tests.integration.live_server import WORKLOADS, new_workload
 
 
 def simulated(name: str, gpu: str = "4", **says: object) -> dict[str, object]:
@@ -44,7 +44,7 @@ def test_there_is_something_to_see_as_soon_as_it_is_ready(tmp_path: Path) -> Non
 def test_a_demo_says_what_it_is(tmp_path: Path) -> None:
     with DemoServer(tmp_path / "data", "--log-level", "info") as server:
         client = server.start().client()
-        assert "hours of the simulated past" in server.complaints()
+        assert "hours of history" in server.complaints()
         workspaces = {each["name"]: each for each in client.get("/api/stoker/v1/workspaces")["items"]}
         assert workspaces["cluster-workspace"]["cluster"] == "demo"
         assert workspaces["default"]["cluster"] == "local"

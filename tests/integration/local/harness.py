@@ -1,4 +1,4 @@
-"""An engine on a data directory of its own, with what it reports written down, and a look at what is left behind."""
+"""A local engine on its own data directory, with its recorded reports, and checks for leftover processes."""
 
 import asyncio
 import contextlib
@@ -12,23 +12,35 @@ from typing import Any, TypeVar
 
 import msgspec
 import pytest
+from msgspec import structs
 
-from stoker.domain.reach import LogLine
-from stoker.domain.resources import Resources
-from stoker.domain.workload import Kind, Service
-from stoker.engines.base import Everything, Order, PodOrder, PodSeen
+from stoker.domain.cluster.engine_access import LogLine
+from stoker.domain.cluster.node import DeviceRef
+from stoker.domain.cluster.resources import Resources
+from stoker.domain.workload.spec import Kind, ReadinessSpec, Service
 from stoker.engines.local import ContainmentMode, LocalEngine
+from stoker.engines.model import (
+    ContainerSpec,
+    EngineEvent,
+    FullSync,
+    LaunchSpec,
+    LogRef,
+    ObservedPod,
+    PodAssignment,
+    WorkloadRef,
+)
 
 T = TypeVar("T")
-PATIENCE = 15.0
+TIMEOUT_SECONDS = 15.0
 
 
-class Lab:
+class Harness:
     def __init__(self, data_dir: Path, mode: ContainmentMode) -> None:
         self.data_dir = data_dir
         self.mode = mode
-        self.seen: dict[str, PodSeen] = {}
-        self.history: list[PodSeen] = []
+        self.seen: dict[str, ObservedPod] = {}
+        self.history: list[ObservedPod] = []
+        self.remarks: list[EngineEvent] = []
         self.options: dict[str, Any] = {}
         self._runner = asyncio.Runner()
         self._engine: LocalEngine | None = None
@@ -70,18 +82,19 @@ class Lab:
         self._engine = self._observer = None
 
     async def _observe(self, engine: LocalEngine) -> None:
-        async for report in engine.observe():
-            if isinstance(report, Everything):
+        async for report in engine.watch():
+            if isinstance(report, FullSync):
                 self.seen.clear()
+            self.remarks += report.events
             for pod in report.pods:
                 self.seen[pod.uid] = pod
                 self.history.append(pod)
-            if not isinstance(report, Everything):
+            if not isinstance(report, FullSync):
                 for uid in report.gone:
                     self.seen.pop(uid, None)
             self._news.set()
 
-    def start(self, script: str, **parts: Any) -> Order:
+    def start(self, script: str, **parts: Any) -> LaunchSpec:
         order = new_order(script, **parts)
         self.run(self.engine.apply(order))
         return order
@@ -90,10 +103,10 @@ class Lab:
         """Start a pod; its uid."""
         return self.start(script, **parts).pods[0].uid
 
-    def until(self, uid: str, check: Callable[[PodSeen], bool], seconds: float = PATIENCE) -> PodSeen:
+    def until(self, uid: str, check: Callable[[ObservedPod], bool], seconds: float = TIMEOUT_SECONDS) -> ObservedPod:
         """What was reported of the pod when this was first true."""
 
-        async def main() -> PodSeen:
+        async def main() -> ObservedPod:
             async with asyncio.timeout(seconds):
                 while uid not in self.seen or not check(self.seen[uid]):
                     self._news.clear()
@@ -106,14 +119,26 @@ class Lab:
         except TimeoutError:
             raise AssertionError(f"waited {seconds} s; now {self.seen.get(uid)}; {self.lines(uid)}") from None
 
-    def end(self, uid: str, seconds: float = PATIENCE) -> PodSeen:
-        return self.until(uid, lambda pod: pod.phase.ended, seconds)
+    def remarked(self, seconds: float = TIMEOUT_SECONDS) -> EngineEvent:
+        """The first thing that was said of a workload beside its pods."""
+
+        async def main() -> EngineEvent:
+            async with asyncio.timeout(seconds):
+                while not self.remarks:
+                    self._news.clear()
+                    await self._news.wait()
+            return self.remarks[0]
+
+        return self.run(main())
+
+    def end(self, uid: str, seconds: float = TIMEOUT_SECONDS) -> ObservedPod:
+        return self.until(uid, lambda pod: pod.phase.is_finished, seconds)
 
     def until_gone(self, uid: str) -> None:
         """Wait until the pod was reported to exist no more."""
 
         async def main() -> None:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT_SECONDS):
                 while uid in self.seen:
                     self._news.clear()
                     await self._news.wait()
@@ -122,12 +147,14 @@ class Lab:
 
     def stop(self, uid: str, grace_seconds: float = 10.0) -> None:
         pod = self.seen[uid]
-        self.run(self.engine.remove(pod.workload_uid, pod.attempt, grace_seconds))
+        self.run(
+            self.engine.terminate(WorkloadRef(uid=pod.workload_uid, attempt=pod.attempt), grace_seconds=grace_seconds)
+        )
 
     def log(self, uid: str) -> list[LogLine]:
         async def main() -> list[LogLine]:
             lines: list[LogLine] = []
-            while more := await self.engine.logs(uid, lines[-1].position if lines else 0, 10_000):
+            while more := await self.engine.read_logs(LogRef(uid), lines[-1].position if lines else 0, 10_000):
                 lines += more
             return lines
 
@@ -136,7 +163,7 @@ class Lab:
     def lines(self, uid: str) -> list[str]:
         return [line.text for line in self.log(uid)]
 
-    def says(self, uid: str, text: str, seconds: float = PATIENCE) -> list[str]:
+    def says(self, uid: str, text: str, seconds: float = TIMEOUT_SECONDS) -> list[str]:
         """Wait until the pod has printed a line that holds this."""
         give_up = time.monotonic() + seconds
         while text not in "\n".join(lines := self.lines(uid)):
@@ -148,7 +175,7 @@ class Lab:
         """Stop everything and see that nothing is left."""
         uids = [path.name for path in (self.data_dir / "local" / "pods").glob("*")]
         for uid in uids:
-            if uid in self.seen and not self.seen[uid].phase.ended:
+            if uid in self.seen and not self.seen[uid].phase.is_finished:
                 self.stop(uid, 0.0)
         for uid in uids:
             if uid in self.seen:
@@ -173,35 +200,50 @@ def new_order(
     resources: Resources = Resources(),  # noqa: B008 - frozen
     devices: tuple[tuple[int, ...], ...] = (),
     service: Service | None = None,
+    readiness: ReadinessSpec | None = None,
     restart: bool = False,
     rolling: bool = False,
     grace_seconds: float = 10.0,
-) -> Order:
-    name = f"lab-{uuid.uuid4().hex[:5]}"
-    return Order(
-        workload_uid=str(uuid.uuid4()),
-        slug=name,
-        namespace="research",
+) -> LaunchSpec:
+    name = f"harness-{uuid.uuid4().hex[:5]}"
+    return LaunchSpec(
+        ref=WorkloadRef(uid=str(uuid.uuid4()), slug=name, namespace="research"),
         kind=kind,
-        attempt=1,
-        revision=1,
-        image="",
-        entry_point=script,
-        resources=resources,
+        replicas=replicas,
+        containers=(ContainerSpec(entry_point=script, resources=resources),),
         pods=new_pods(name, replicas, env or {}, devices),
         service=service,
-        restart=restart,
-        rolling=rolling,
+        readiness=readiness,
+        restart_on_exit=restart,
+        rolling_update=rolling or kind.uses_rolling_update,
         grace_seconds=grace_seconds,
     )
 
 
 def new_pods(
     name: str, replicas: int, env: Mapping[str, str] | None = None, devices: tuple[tuple[int, ...], ...] = ()
-) -> tuple[PodOrder, ...]:
+) -> tuple[PodAssignment, ...]:
     return tuple(
-        PodOrder(str(uuid.uuid4()), f"{name}-{rank}", rank, "lab", devices[rank] if devices else (), env or {})
+        PodAssignment(
+            str(uuid.uuid4()),
+            f"{name}-{rank}",
+            rank,
+            "harness",
+            tuple(map(DeviceRef, devices[rank])) if devices else (),
+            env or {},
+        )
         for rank in range(replicas)
+    )
+
+
+def revise(order: LaunchSpec, script: str, pods: tuple[PodAssignment, ...]) -> LaunchSpec:
+    """The next revision of an order, with another script and these pods."""
+    return structs.replace(
+        order,
+        ref=structs.replace(order.ref, revision=order.ref.revision + 1),
+        replicas=len(pods),
+        containers=(structs.replace(order.main, entry_point=script),),
+        pods=pods,
     )
 
 
@@ -234,6 +276,6 @@ def processes(*marks: str) -> Iterator[tuple[int, str]]:
                     yield int(folder.name), command.replace(b"\0", b" ").decode(errors="replace")
 
 
-def keeper(lab: Lab, uid: str) -> int:
+def shim_pid(harness: Harness, uid: str) -> int:
     """The process that keeps a pod."""
-    return int((lab.data_dir / "local" / "pods" / uid / "lock").read_text())
+    return int((harness.data_dir / "local" / "pods" / uid / "lock").read_text())

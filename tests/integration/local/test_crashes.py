@@ -1,6 +1,5 @@
-"""Whoever dies: nothing runs twice, nothing is orphaned, and what was running is found again."""
+"""Whichever process dies, nothing runs twice, nothing is orphaned, and running pods are adopted."""
 
-import asyncio
 import os
 import signal
 import subprocess
@@ -11,22 +10,21 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.engine.local.lab import Lab, keeper, new_order, processes
+from tests.integration.local.harness import Harness, new_order, processes, shim_pid
 
-from stoker.domain.workload import PodPhase
-from stoker.engines.base import Order
-from stoker.engines.local import LocalEngine
+from stoker.domain.workload.phase import PodPhase
+from stoker.engines.model import LaunchSpec
 
 HOST = """
 import asyncio, sys
 from pathlib import Path
 import msgspec
-from stoker.engines.base import Order
+from stoker.engines.model import LaunchSpec
 from stoker.engines.local import ContainmentMode, LocalEngine
 
 async def main(data_dir, mode, order):
     engine = await LocalEngine.open(Path(data_dir), mode=ContainmentMode(mode))
-    await engine.apply(msgspec.json.decode(order, type=Order))
+    await engine.apply(msgspec.json.decode(order, type=LaunchSpec))
     print("applied", flush=True)
     await asyncio.Event().wait()
 
@@ -34,11 +32,11 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
-class Host:
+class EngineProcess:
     """Another process with an engine, as a server is."""
 
-    def __init__(self, lab: Lab, order: Order, failpoint: str = "") -> None:
-        command = [sys.executable, "-c", HOST, str(lab.data_dir), lab.mode, msgspec.json.encode(order).decode()]
+    def __init__(self, harness: Harness, order: LaunchSpec, failpoint: str = "") -> None:
+        command = [sys.executable, "-c", HOST, str(harness.data_dir), harness.mode, msgspec.json.encode(order).decode()]
         env = os.environ | ({"STOKER_FAILPOINT": failpoint} if failpoint else {})
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, env=env)
 
@@ -55,147 +53,90 @@ class Host:
             return self.process.wait(15)
 
 
-def test_pods_are_found_again_after_the_server_was_killed(lab: Lab) -> None:
-    order = new_order("echo up; sleep 0.5; echo still here; exit 9")
-    uid = order.pods[0].uid
-    host = Host(lab, order)
-    host.applied()
-    host.kill()
-    found = lab.until(uid, lambda pod: True)
-    assert (found.phase, found.workload_uid, found.name) == (PodPhase.RUNNING, order.workload_uid, order.pods[0].name)
-    assert lab.end(uid).exit_code == 9
-    assert lab.lines(uid) == ["up", "still here"]
-
-
-def test_an_end_while_no_server_ran_is_known_afterwards(lab: Lab) -> None:
+def test_an_end_while_no_server_ran_is_known_afterwards(harness: Harness) -> None:
     order = new_order("exit 4")
-    host = Host(lab, order)
+    host = EngineProcess(harness, order)
     host.applied()
     host.kill()
-    exit_record = lab.data_dir / "local" / "pods" / order.pods[0].uid / "exit"
+    exit_record = harness.data_dir / "local" / "pods" / order.pods[0].uid / "exit"
     wait_for(exit_record.exists)
-    assert lab.end(order.pods[0].uid).exit_code == 4
+    assert harness.end(order.pods[0].uid).exit_code == 4
 
 
-def test_pods_that_were_found_again_can_be_stopped(lab: Lab) -> None:
-    order = new_order("trap 'exit 6' TERM; echo up; sleep 600 & wait")
-    host = Host(lab, order)
-    host.applied()
-    host.kill()
-    lab.open()
-    lab.says(order.pods[0].uid, "up")
-    lab.stop(order.pods[0].uid)
-    assert lab.end(order.pods[0].uid).exit_code == 6
-
-
-def test_a_killed_keeper_takes_its_tree_along_and_the_pod_is_lost(lab: Lab) -> None:
-    uid = lab.job("setsid sleep 600 & (setsid sleep 600 &); echo up; sleep 600")
-    lab.says(uid, "up")
-    os.kill(keeper(lab, uid), signal.SIGKILL)
-    pod = lab.end(uid)
+def test_a_killed_shim_takes_its_tree_along_and_the_pod_is_lost(harness: Harness) -> None:
+    uid = harness.job("setsid sleep 600 & (setsid sleep 600 &); echo up; sleep 600")
+    harness.says(uid, "up")
+    os.kill(shim_pid(harness, uid), signal.SIGKILL)
+    pod = harness.end(uid)
     assert list(processes(uid)) == []
     assert (pod.phase, pod.exit_code, pod.ready) == (PodPhase.LOST, None, False)
-    assert "keeper" in pod.message
+    assert "shim" in pod.message
 
 
-def test_a_keeper_that_died_while_no_server_ran_is_found_to_be_lost(lab: Lab) -> None:
-    uid = lab.job("setsid sleep 600 & echo up; sleep 600")
-    lab.says(uid, "up")
-    process = keeper(lab, uid)
-    lab.close()
+def test_a_shim_that_died_while_no_server_ran_is_found_to_be_lost(harness: Harness) -> None:
+    uid = harness.job("setsid sleep 600 & echo up; sleep 600")
+    harness.says(uid, "up")
+    process = shim_pid(harness, uid)
+    harness.close()
     os.kill(process, signal.SIGKILL)
     wait_for(lambda: " Z " in stat(process))
-    lab.open()
-    assert lab.end(uid).phase is PodPhase.LOST
+    harness.open()
+    assert harness.end(uid).phase is PodPhase.LOST
     assert list(processes(uid)) == []
 
 
-def test_a_lost_pod_is_not_started_again_by_another_apply(lab: Lab) -> None:
-    order = lab.start("echo run >> runs; echo up; sleep 600")
+def test_a_lost_pod_is_not_started_again_by_another_apply(harness: Harness) -> None:
+    order = harness.start("echo run >> runs; echo up; sleep 600")
     uid = order.pods[0].uid
-    lab.says(uid, "up")
-    os.kill(keeper(lab, uid), signal.SIGKILL)
-    lab.end(uid)
-    lab.run(lab.engine.apply(order))
-    lab.open()
-    lab.run(lab.engine.apply(order))
-    assert lab.until(uid, lambda pod: True).phase is PodPhase.LOST
-    assert runs(lab, order) == 1
+    harness.says(uid, "up")
+    os.kill(shim_pid(harness, uid), signal.SIGKILL)
+    harness.end(uid)
+    harness.run(harness.engine.apply(order))
+    harness.open()
+    harness.run(harness.engine.apply(order))
+    assert harness.until(uid, lambda pod: True).phase is PodPhase.LOST
+    assert runs(harness, order) == 1
 
 
-def test_applying_again_changes_nothing(lab: Lab) -> None:
-    order = lab.start("echo run >> runs; sleep 0.2")
-    lab.run(lab.engine.apply(order))
-    lab.end(order.pods[0].uid)
-    lab.run(lab.engine.apply(order))
-    lab.open()
-    lab.run(lab.engine.apply(order))
-    assert runs(lab, order) == 1
-
-
-def test_two_engines_that_apply_at_once_run_it_once(lab: Lab) -> None:
-    async def main() -> None:
-        engines = [await LocalEngine.open(lab.data_dir, mode=lab.mode) for _ in range(2)]
-        for order in orders:
-            await asyncio.gather(*(engine.apply(order) for engine in engines))
-        for engine in engines:
-            await engine.close()
-
-    orders = [new_order("echo run >> runs; sleep 0.2") for _ in range(10)]
-    lab.run(main())
-    lab.open()
-    for order in orders:
-        assert lab.end(order.pods[0].uid).exit_code == 0
-        assert runs(lab, order) == 1
-
-
-@pytest.mark.parametrize("place", ["engine.pod-made", "engine.shim-started", "engine.started-recorded"])
-def test_a_crash_anywhere_in_a_start_ends_in_exactly_one_run(lab: Lab, place: str) -> None:
-    order = new_order("echo run >> runs; echo up; sleep 0.3")
-    assert Host(lab, order, failpoint=place).wait() == -signal.SIGKILL
-    lab.open()
-    lab.run(lab.engine.apply(order))
-    assert lab.end(order.pods[0].uid).exit_code == 0
-    assert runs(lab, order) == 1
-
-
-def test_what_a_shim_that_died_early_left_behind_is_no_obstacle(lab: Lab) -> None:
+def test_what_a_shim_that_died_early_left_behind_is_no_obstacle(harness: Harness) -> None:
     order = new_order("echo run >> runs")
-    assert Host(lab, order, failpoint="engine.pod-made").wait() == -signal.SIGKILL
-    folder = lab.data_dir / "local" / "pods" / order.pods[0].uid
+    assert EngineProcess(harness, order, failpoint="engine.pod-made").wait() == -signal.SIGKILL
+    folder = harness.data_dir / "local" / "pods" / order.pods[0].uid
     for name in ("control", "lock", "started.new", "exit.new"):
         (folder / name).write_text("1234567")
-    lab.open()
-    lab.run(lab.engine.apply(order))
-    assert lab.end(order.pods[0].uid).exit_code == 0
-    assert runs(lab, order) == 1
+    harness.open()
+    harness.run(harness.engine.apply(order))
+    assert harness.end(order.pods[0].uid).exit_code == 0
+    assert runs(harness, order) == 1
 
 
-def test_a_pod_that_never_began_can_be_stopped_and_never_begins(lab: Lab) -> None:
+def test_a_pod_that_never_began_can_be_stopped_and_never_begins(harness: Harness) -> None:
     order = new_order("echo run >> runs")
-    assert Host(lab, order, failpoint="engine.pod-made").wait() == -signal.SIGKILL
+    assert EngineProcess(harness, order, failpoint="engine.pod-made").wait() == -signal.SIGKILL
     uid = order.pods[0].uid
-    assert lab.until(uid, lambda pod: True).phase is PodPhase.PENDING
-    lab.stop(uid)
-    assert lab.end(uid).message == "It was stopped before it began."
-    lab.run(lab.engine.apply(order))
-    assert runs(lab, order) == 0
+    assert harness.until(uid, lambda pod: True).phase is PodPhase.PENDING
+    harness.stop(uid)
+    assert harness.end(uid).message == "It was stopped before it began."
+    harness.run(harness.engine.apply(order))
+    assert runs(harness, order) == 0
 
 
-def test_a_keeper_that_hangs_is_killed_some_time_after_the_grace(any_lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stoker.engines.local.link.HANG_SECONDS", 0.2)
-    uid = any_lab.job("echo up; sleep 600")
-    any_lab.says(uid, "up")
-    os.kill(keeper(any_lab, uid), signal.SIGSTOP)
-    any_lab.stop(uid, grace_seconds=0)
-    assert any_lab.end(uid).phase is PodPhase.LOST
+def test_a_shim_that_hangs_is_killed_some_time_after_the_grace(
+    any_harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stoker.engines.local.shim_client.UNRESPONSIVE_SECONDS", 0.2)
+    uid = any_harness.job("echo up; sleep 600")
+    any_harness.says(uid, "up")
+    os.kill(shim_pid(any_harness, uid), signal.SIGSTOP)
+    any_harness.stop(uid, grace_seconds=0)
+    assert any_harness.end(uid).phase is PodPhase.LOST
     assert list(processes(uid)) == []
 
 
-def test_a_machine_that_refuses_to_start_a_pod_says_why(any_lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stoker.engines.local.launch.SHIM", "/no/such/shim.py")
-    uid = any_lab.job("echo never")
-    pod = any_lab.end(uid)
+def test_a_machine_that_refuses_to_start_a_pod_says_why(any_harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stoker.engines.local.shim_launcher.SHIM_SCRIPT", "/no/such/shim.py")
+    uid = any_harness.job("echo never")
+    pod = any_harness.end(uid)
     assert pod.phase is PodPhase.FAILED
     assert "/no/such/shim.py" in pod.message
 
@@ -212,6 +153,6 @@ def stat(process: int) -> str:
     return path.read_text() if path.exists() else " Z "
 
 
-def runs(lab: Lab, order: Order) -> int:
-    path = lab.data_dir / "local" / "work" / order.slug / "runs"
+def runs(harness: Harness, order: LaunchSpec) -> int:
+    path = harness.data_dir / "local" / "work" / order.ref.slug / "runs"
     return len(path.read_text().splitlines()) if path.exists() else 0

@@ -1,4 +1,4 @@
-"""Workloads of several pods, and what is done inside them, through the API of a whole server with real processes."""
+"""Workloads of several pods, and commands inside them, through the API of a real server with real processes."""
 
 import contextlib
 import json
@@ -12,12 +12,13 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from tests.engine.live import LiveClient, LiveServer, until
-from tests.engine.local.lab import processes
+from tests.integration.live_server import LiveClient, LiveServer, until
+from tests.integration.local.harness import processes
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-RING = f"exec {sys.executable} - {{how}} << 'END'\n{Path(__file__).with_name('ring.py').read_text()}\nEND\n"
+PROGRAM = Path(__file__).parents[1].joinpath("ring_allreduce.py").read_text(encoding="utf-8")
+RING = f"exec {sys.executable} - {{how}} << 'END'\n{PROGRAM}\nEND\n"
 V1 = "/api/stoker/v1"
 SERVING = """
 say() {{ echo "$1 $STOKER_POD_UID $VALUE" >> {diary}; }}
@@ -40,7 +41,7 @@ def client(server: LiveServer) -> Iterator[LiveClient]:
         yield made
 
 
-class Diary:
+class PodJournal:
     """What the pods of a Deployment write down when they come up and when they are told to go."""
 
     def __init__(self, path: Path) -> None:
@@ -76,11 +77,11 @@ class Diary:
 
 
 @pytest.fixture
-def diary(shared_folder: Path) -> Diary:
-    return Diary(shared_folder / "diary")
+def diary(shared_folder: Path) -> PodJournal:
+    return PodJournal(shared_folder / "diary")
 
 
-def deploy(client: LiveClient, diary: Diary, replicas: int) -> str:
+def deploy(client: LiveClient, diary: PodJournal, replicas: int) -> str:
     """A Deployment of which every pod is up."""
     name = client.create(
         diary.script, name="web", kind="Deployment", env={"VALUE": "1"}, resource={"replica": replicas}
@@ -121,7 +122,7 @@ def test_one_failing_rank_ends_the_whole_gang(client: LiveClient) -> None:
     assert "exited with code 5" in found["message"]
 
 
-def test_a_gang_waits_until_there_is_room_for_all_of_it(client: LiveClient) -> None:
+def test_a_gang_waits_until_there_is_capacity_for_all_of_it(client: LiveClient) -> None:
     holder = client.create("sleep 600", resource={"gpu": "3"})
     client.until(holder, lambda found: found["phase"] == "Running")
     gang = client.create("echo ran", kind="PyTorchJob", resource={"replica": 2, "gpu": "1"})
@@ -143,7 +144,7 @@ def test_a_pod_that_fails_starts_again_after_longer_and_longer_pauses(client: Li
     client.send("DELETE", f"/api/custom/workloads/{name}")
 
 
-def test_scaling_up_and_down_leaves_the_other_pods_alone(client: LiveClient, diary: Diary) -> None:
+def test_scaling_up_and_down_leaves_the_other_pods_alone(client: LiveClient, diary: PodJournal) -> None:
     name = deploy(client, diary, replicas=2)
     first = set(diary.up())
     client.send("PATCH", f"/api/custom/workloads/{name}", {"replica": 4})
@@ -159,17 +160,17 @@ def test_scaling_up_and_down_leaves_the_other_pods_alone(client: LiveClient, dia
     client.send("DELETE", f"/api/custom/workloads/{name}")
 
 
-def test_a_change_replaces_pods_one_by_one(client: LiveClient, diary: Diary) -> None:
+def test_a_change_replaces_pods_one_by_one(client: LiveClient, diary: PodJournal) -> None:
     name = deploy(client, diary, replicas=3)
     client.send("PATCH", f"/api/custom/workloads/{name}", {"env": {"VALUE": "2"}})
     until(lambda: diary.up("2"), lambda up: len(up) == 3)
     assert settled(client, name)["dispatchCount"] == 1
     assert len(diary.up()) == len(diary.up("2")) == 3
-    assert diary.fewest(since=3) == 2
+    assert diary.fewest(since=3) == 3  # a pod without GPUs starts before the one that it replaces stops
     client.send("DELETE", f"/api/custom/workloads/{name}")
 
 
-def test_a_replacement_goes_on_where_a_killed_server_left_it(tmp_path: Path, diary: Diary) -> None:
+def test_a_replacement_goes_on_where_a_killed_server_left_it(tmp_path: Path, diary: PodJournal) -> None:
     with LiveServer(tmp_path / "data").start() as server, contextlib.closing(server.client()) as client:
         name = deploy(client, diary, replicas=3)
         client.send("PATCH", f"/api/custom/workloads/{name}", {"env": {"VALUE": "2"}})
@@ -180,7 +181,7 @@ def test_a_replacement_goes_on_where_a_killed_server_left_it(tmp_path: Path, dia
         until(lambda: diary.up("2"), lambda up: len(up) == 3)
         settled(client, name)
         assert len(diary.up()) == len(diary.up("2")) == 3
-        assert diary.fewest(since=3) == 2
+        assert diary.fewest(since=3) == 3  # a pod without GPUs starts before the one that it replaces stops
         client.send("DELETE", f"/api/custom/workloads/{name}")
         assert server.left_over() == []
 
@@ -297,7 +298,7 @@ def folders(server: LiveServer, name: str) -> set[Path]:
 
 
 @pytest.mark.parametrize("kind", ["Authoring", "Deployment", "Job"])
-def test_what_was_lost_with_its_keeper_is_started_again(server: LiveServer, client: LiveClient, kind: str) -> None:
+def test_what_was_lost_with_its_shim_is_started_again(server: LiveServer, client: LiveClient, kind: str) -> None:
     name = client.create("sleep 600", kind=kind)
     settled(client, name)
     [first] = folders(server, name)

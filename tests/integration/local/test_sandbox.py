@@ -1,4 +1,4 @@
-"""A job does not reach the platform: not its files, not its processes, not its environment, not its own keeper."""
+"""A job does not reach the platform: not its files, not its processes, not its environment, not its own shim."""
 
 import os
 import shutil
@@ -9,9 +9,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.engine.local.lab import Lab, keeper, new_order
+from tests.integration.local.harness import Harness, new_order, shim_pid
 
-from stoker.domain.workload import PodPhase
+from stoker.domain.workload.phase import PodPhase
 from stoker.engines.local import ContainmentMode
 
 SECRET = "sk-stoker-secret"
@@ -39,7 +39,7 @@ ESCAPES = {
 
 
 @pytest.mark.parametrize("way", ESCAPES)
-def test_a_job_cannot_see_the_data_directory(walled: Lab, way: str) -> None:
+def test_a_job_cannot_see_the_data_directory(walled: Harness, way: str) -> None:
     uid = walled.job(f"({ESCAPES[way].format(data=walled.data_dir)}) 2>&1; echo tried; exit 0")
     assert walled.end(uid).phase is PodPhase.SUCCEEDED
     lines = walled.lines(uid)
@@ -49,19 +49,19 @@ def test_a_job_cannot_see_the_data_directory(walled: Lab, way: str) -> None:
     assert not [line for line in lines if line == uid]
 
 
-def test_a_job_sees_of_the_data_directory_only_its_own_folder(walled: Lab) -> None:
+def test_a_job_sees_of_the_data_directory_only_its_own_folder(walled: Harness) -> None:
     other = walled.job("echo mine > file; sleep 600")
     order = walled.start(f"pwd; echo $HOME; find {walled.data_dir} -mindepth 1 | sort; echo hello > file; ls")
     work = walled.data_dir / "local" / "work"
     assert walled.end(order.pods[0].uid).exit_code == 0
-    mine = str(work / order.slug)
+    mine = str(work / order.ref.slug)
     local = str(walled.data_dir / "local")
     assert walled.lines(order.pods[0].uid) == [mine, mine, local, str(work), mine, "file"]
-    assert (work / order.slug / "file").read_text() == "hello\n"
+    assert (work / order.ref.slug / "file").read_text() == "hello\n"
     walled.stop(other)
 
 
-def test_a_job_sees_only_its_own_processes_and_cannot_signal_its_keeper(walled: Lab) -> None:
+def test_a_job_sees_only_its_own_processes_and_cannot_signal_its_shim(walled: Harness) -> None:
     uid = walled.job(
         "for s in TERM HUP INT QUIT USR1 KILL STOP CHLD; do kill -$s 1; done; sleep 0.2; ls -d /proc/[0-9]*; "
         f"kill -0 {os.getpid()} && echo reached; exit 0"
@@ -72,7 +72,7 @@ def test_a_job_sees_only_its_own_processes_and_cannot_signal_its_keeper(walled: 
     assert "reached" not in walled.lines(uid)
 
 
-def test_no_process_of_a_pod_keeps_a_privilege_that_could_undo_the_walls(walled: Lab) -> None:
+def test_no_process_of_a_pod_keeps_a_privilege_that_could_undo_the_walls(walled: Harness) -> None:
     uid = walled.job("grep -E '^Cap(Prm|Eff|Bnd)' /proc/self/status; echo done")
     walled.end(uid)
     for line in walled.lines(uid)[:-1]:
@@ -80,11 +80,11 @@ def test_no_process_of_a_pod_keeps_a_privilege_that_could_undo_the_walls(walled:
         assert not held & (1 << 21 | 1 << 19 | 1 << 2 | 1 << 27 | 1 << 13 | 1 << 16 | 1 << 17), line
 
 
-def test_the_servers_environment_is_not_inherited(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_servers_environment_is_not_inherited(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STOKER_DATABASE", "postgresql://stoker:secret@db/stoker")
-    uid = lab.job("env | sort; ls -l /proc/self/fd | wc -l", env={"MINE": "1", "HOME": "/tmp"})
-    lab.end(uid)
-    *variables, _ = lab.lines(uid)
+    uid = harness.job("env | sort; ls -l /proc/self/fd | wc -l", env={"MINE": "1", "HOME": "/tmp"})
+    harness.end(uid)
+    *variables, _ = harness.lines(uid)
     env = dict(line.split("=", 1) for line in variables)
     assert env["MINE"] == "1"
     assert env["HOME"] == "/tmp"
@@ -94,26 +94,30 @@ def test_the_servers_environment_is_not_inherited(lab: Lab, monkeypatch: pytest.
     assert set(env) - {"PWD", "OLDPWD", "SHLVL", "_"} == usual
 
 
-def test_a_job_inherits_no_open_files(lab: Lab) -> None:
+def test_a_job_inherits_no_open_files(harness: Harness) -> None:
     keep = os.open("/etc/hostname", os.O_RDONLY)
     os.set_inheritable(keep, True)
-    uid = lab.job("ls /proc/$$/fd | wc -l; readlink /proc/$$/fd/*")
-    lab.end(uid)
+    uid = harness.job("ls /proc/$$/fd | wc -l; readlink /proc/$$/fd/*")
+    harness.end(uid)
     os.close(keep)
-    assert not [line for line in lab.lines(uid) if "hostname" in line or str(lab.data_dir) in line]
+    assert not [line for line in harness.lines(uid) if "hostname" in line or str(harness.data_dir) in line]
 
 
 def test_a_data_directory_in_shared_memory_is_hidden_too() -> None:
     with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="stoker-test-") as name:
-        lab = Lab(Path(name) / "data", ContainmentMode.AUTO)
-        order = lab.start(f"cat {lab.data_dir}/admin.key; pwd; echo hello > file; ls /dev/shm {lab.data_dir}")
-        lab.end(order.pods[0].uid)
-        assert SECRET not in "\n".join(lab.lines(order.pods[0].uid)) or not lab.engine.containment.mount_namespace
-        assert (lab.data_dir / "local" / "work" / order.slug / "file").read_text() == "hello\n"
-        lab.finish()
+        harness = Harness(Path(name) / "data", ContainmentMode.AUTO)
+        order = harness.start(
+            f"cat {harness.data_dir}/admin.key; pwd; echo hello > file; ls /dev/shm {harness.data_dir}"
+        )
+        harness.end(order.pods[0].uid)
+        assert (
+            SECRET not in "\n".join(harness.lines(order.pods[0].uid)) or not harness.engine.containment.mount_namespace
+        )
+        assert (harness.data_dir / "local" / "work" / order.ref.slug / "file").read_text() == "hello\n"
+        harness.finish()
 
 
-def test_other_files_can_be_hidden_too(walled: Lab, shared_folder: Path) -> None:
+def test_other_files_can_be_hidden_too(walled: Harness, shared_folder: Path) -> None:
     settings = shared_folder / "stoker.toml"
     settings.write_text(SECRET)
     keys = shared_folder / "tls"
@@ -125,7 +129,7 @@ def test_other_files_can_be_hidden_too(walled: Lab, shared_folder: Path) -> None
     assert walled.lines(uid) == ["over"]
 
 
-def test_the_data_directory_is_hidden_under_its_other_paths_too(walled: Lab, shared_folder: Path) -> None:
+def test_the_data_directory_is_hidden_under_its_other_paths_too(walled: Harness, shared_folder: Path) -> None:
     alias = shared_folder / "alias"
     alias.mkdir()
     bound = subprocess.run(["mount", "--bind", walled.data_dir, alias], check=False, capture_output=True)
@@ -140,10 +144,10 @@ def test_the_data_directory_is_hidden_under_its_other_paths_too(walled: Lab, sha
         subprocess.run(["umount", alias], check=True)
 
 
-def test_nobody_can_look_into_a_keeper(walled: Lab) -> None:
+def test_nobody_can_look_into_a_shim(walled: Harness) -> None:
     uid = walled.job("echo up; sleep 600")
     walled.says(uid, "up")
-    assert Path(f"/proc/{keeper(walled, uid)}/environ").read_bytes() == b""
+    assert Path(f"/proc/{shim_pid(walled, uid)}/environ").read_bytes() == b""
     job = walled.job("head -c 1 /proc/1/environ /proc/1/mem; ls -l /proc/1/exe /proc/1/root; echo over")
     walled.end(job)
     refusals = [line for line in walled.lines(job) if "ermission denied" in line]
@@ -154,19 +158,19 @@ ORDINARY = """
 import asyncio, os, sys
 from pathlib import Path
 import msgspec
-from stoker.engines.base import Order
+from stoker.engines.model import LaunchSpec, LogRef
 from stoker.engines.local import LocalEngine
 
 async def main(data_dir, text):
-    order = msgspec.json.decode(text, type=Order)
+    order = msgspec.json.decode(text, type=LaunchSpec)
     uid = order.pods[0].uid
     engine = await LocalEngine.open(Path(data_dir))
     print(engine.containment.mode, engine.containment.user_namespace, flush=True)
     await engine.apply(order)
-    async for report in engine.observe():
-        if any(pod.phase.ended for pod in report.pods):
+    async for report in engine.watch():
+        if any(pod.phase.is_finished for pod in report.pods):
             break
-    for line in await engine.logs(uid, 0, 1000):
+    for line in await engine.read_logs(LogRef(uid), 0, 1000):
         print(line.text)
     await engine.close()
 

@@ -1,4 +1,4 @@
-"""What a pod has for itself: /tmp, shared memory, IPC, and a user of its workspace's own when the server is root."""
+"""What is private to a pod: /tmp, shared memory, IPC, and a uid of its workspace if the server is root."""
 
 import os
 import subprocess
@@ -9,31 +9,31 @@ from pathlib import Path
 
 import pytest
 from msgspec import structs
-from tests.engine.local.lab import Lab, new_order
+from tests.integration.local.harness import Harness, new_order
 
-from stoker.engines.local import users
+from stoker.engines.local.isolation import users
 
 FIRST = 1_999_000_000
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root has users to give")
 
 
 @pytest.fixture
-def peopled(walled: Lab) -> Iterator[Lab]:
+def peopled(walled: Harness) -> Iterator[Harness]:
     before = os.umask(0o077)  # as the server has it
     walled.open(first_user=FIRST)
     yield walled
     os.umask(before)
 
 
-def run(lab: Lab, script: str, workspace: int = 7) -> list[str]:
+def run(harness: Harness, script: str, workspace: int = 7) -> list[str]:
     """What a job of this workspace prints."""
     order = structs.replace(new_order(script), workspace_id=workspace)
-    lab.run(lab.engine.apply(order))
-    lab.end(order.pods[0].uid)
-    return lab.lines(order.pods[0].uid)
+    harness.run(harness.engine.apply(order))
+    harness.end(order.pods[0].uid)
+    return harness.lines(order.pods[0].uid)
 
 
-def test_what_is_in_tmp_is_seen_by_the_pod_alone_and_goes_with_it(walled: Lab) -> None:
+def test_what_is_in_tmp_is_seen_by_the_pod_alone_and_goes_with_it(walled: Harness) -> None:
     with tempfile.NamedTemporaryFile(prefix="stoker-test-", dir="/tmp") as outside:
         order = walled.start(f"cat {outside.name}; echo mine > /tmp/mine; cat /tmp/mine; stat -c %a /tmp")
         uid = order.pods[0].uid
@@ -45,11 +45,11 @@ def test_what_is_in_tmp_is_seen_by_the_pod_alone_and_goes_with_it(walled: Lab) -
     assert walled.lines(walled.job("ls /tmp/mine; exit 0")) == []
     kept = walled.data_dir / "local" / "pods" / uid / "tmp" / "mine"
     assert kept.exists()
-    walled.run(walled.engine.forget(order.workload_uid, order.attempt))
+    walled.run(walled.engine.release(order.ref))
     assert not kept.exists()
 
 
-def test_shared_memory_and_ipc_are_the_pods_own(walled: Lab) -> None:
+def test_shared_memory_and_ipc_are_the_pods_own(walled: Harness) -> None:
     made = subprocess.run(["ipcmk", "-Q"], check=True, capture_output=True, text=True)
     try:
         uid = walled.job("readlink /proc/self/ns/ipc; ipcs -q | grep -c ^0x; ls -A /dev/shm | wc -l")
@@ -62,7 +62,7 @@ def test_shared_memory_and_ipc_are_the_pods_own(walled: Lab) -> None:
 
 
 @needs_root
-def test_a_job_is_a_user_of_its_workspace(peopled: Lab) -> None:
+def test_a_job_is_a_user_of_its_workspace(peopled: Harness) -> None:
     shown = run(peopled, "id -u; id -g; id -G; whoami; echo $USER; echo ~; pwd; touch made; stat -c %u . made")
     user = str(FIRST + 7)
     assert shown[:2] == [user, user]
@@ -73,7 +73,7 @@ def test_a_job_is_a_user_of_its_workspace(peopled: Lab) -> None:
 
 
 @needs_root
-def test_it_has_no_privilege_and_can_get_none(peopled: Lab) -> None:
+def test_it_has_no_privilege_and_can_get_none(peopled: Harness) -> None:
     shown = run(
         peopled, "grep -E '^Cap(Prm|Eff|Inh|Amb)|NoNewPrivs' /proc/self/status; touch /etc/x; cat /etc/shadow; ls /root"
     )
@@ -85,7 +85,7 @@ def test_it_has_no_privilege_and_can_get_none(peopled: Lab) -> None:
 
 
 @needs_root
-def test_the_servers_python_and_the_pods_streams_can_be_used(peopled: Lab) -> None:
+def test_the_servers_python_and_the_pods_streams_can_be_used(peopled: Harness) -> None:
     script = f"{sys.executable} -c 'import sys; print(sys.version_info[0])'; python -c 'print(5)'"
     assert run(peopled, f"{script}; echo again > /dev/stdout; echo err > /dev/stderr") == ["3", "5", "again", "err"]
     written = f"touch {sys.prefix}/x {sys.base_prefix}/x || echo refused"
@@ -93,14 +93,14 @@ def test_the_servers_python_and_the_pods_streams_can_be_used(peopled: Lab) -> No
 
 
 @needs_root
-def test_a_long_script_runs_too(peopled: Lab) -> None:
+def test_a_long_script_runs_too(peopled: Harness) -> None:
     assert run(peopled, "# " + "x" * 200_000 + "\necho long") == ["long"]
 
 
 @needs_root
-def test_a_folder_that_was_roots_is_given_to_the_user_with_all_that_is_in_it(peopled: Lab) -> None:
+def test_a_folder_that_was_roots_is_given_to_the_user_with_all_that_is_in_it(peopled: Harness) -> None:
     order = structs.replace(new_order("echo more >> sub/file; cat sub/file; stat -c %u link"), workspace_id=7)
-    work = peopled.data_dir / "local" / "work" / order.slug
+    work = peopled.data_dir / "local" / "work" / order.ref.slug
     (work / "sub").mkdir(parents=True)
     (work / "sub" / "file").write_text("old\n")
     (work / "link").symlink_to("/etc/hostname")
@@ -111,7 +111,7 @@ def test_a_folder_that_was_roots_is_given_to_the_user_with_all_that_is_in_it(peo
 
 
 @needs_root
-def test_a_command_in_a_pod_is_the_same_user_with_a_terminal_of_its_own(peopled: Lab) -> None:
+def test_a_command_in_a_pod_is_the_same_user_with_a_terminal_of_its_own(peopled: Harness) -> None:
     order = structs.replace(new_order("echo up; sleep 600"), workspace_id=7)
     uid = order.pods[0].uid
     peopled.run(peopled.engine.apply(order))
@@ -141,8 +141,8 @@ def test_folders_that_strangers_cannot_pass_are_found(tmp_path: Path) -> None:
     (shut / "deep").chmod(0o700)
     above = [str(path) for path in tmp_path.parents if not path.stat().st_mode & 1]
     wanted = [above[-1]] if above else [str(shut)]
-    assert users.barriers([shut / "deep" / "code", shut / "deep"], ()) == wanted
-    assert users.barriers([shut / "deep" / "code"], (tmp_path.parents[-2],)) == []
+    assert users.find_unreachable_parents([shut / "deep" / "code", shut / "deep"], ()) == wanted
+    assert users.find_unreachable_parents([shut / "deep" / "code"], (tmp_path.parents[-2],)) == []
 
 
 def test_groups_of_devices_that_not_everybody_may_use(tmp_path: Path) -> None:

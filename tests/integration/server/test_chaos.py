@@ -1,8 +1,6 @@
-"""A server that is killed again and again under load: nothing that was accepted is lost, nothing runs twice,
-nothing is left behind.
+"""A server that is killed repeatedly under load: no accepted workload is lost, none runs twice, nothing is left behind.
 
-Jobs bear witness outside the data dir: each appends a line when it starts and when it ends. What the API says
-afterwards has to agree with that.
+Jobs append a line outside the data dir when they start and when they end; the API must agree with these lines.
 """
 
 import contextlib
@@ -22,7 +20,7 @@ from typing import Any
 import httpx
 import pytest
 from msgspec import Struct
-from tests.engine.live import WORKLOADS, LiveClient, LiveServer, new_workload, until
+from tests.integration.live_server import WORKLOADS, LiveClient, LiveServer, new_workload, until
 
 SEED = 20260116
 CLIENTS = 5
@@ -46,7 +44,7 @@ FAIL_ONCE = 'if mkdir "{witness}.$WORKLOAD_ID" 2> /dev/null; then say failed; ex
 LINGER = "sleep 600"
 
 
-class Fate(StrEnum):
+class InjectedEvent(StrEnum):
     """What is done to a job, and so how it has to end."""
 
     PLAIN = "plain"
@@ -57,20 +55,27 @@ class Fate(StrEnum):
     PATCHED = "patched"
 
 
-WEIGHTS = {Fate.PLAIN: 6, Fate.GANG: 2, Fate.RETRIED: 2, Fate.STOPPED: 2, Fate.DELETED: 2, Fate.PATCHED: 2}
+WEIGHTS = {
+    InjectedEvent.PLAIN: 6,
+    InjectedEvent.GANG: 2,
+    InjectedEvent.RETRIED: 2,
+    InjectedEvent.STOPPED: 2,
+    InjectedEvent.DELETED: 2,
+    InjectedEvent.PATCHED: 2,
+}
 
 
-class Job(Struct):
+class SubmittedJob(Struct):
     """What its client knows of it."""
 
     name: str
-    fate: Fate
+    fate: InjectedEvent
     ttl_seconds: int = 600
     patched: bool | None = None
     """None: the answer to the PATCH was lost, and it came too late when it was asked for again."""
 
 
-class Said(Struct, frozen=True):
+class WitnessLine(Struct, frozen=True):
     """A line of a witness."""
 
     word: str
@@ -79,7 +84,7 @@ class Said(Struct, frozen=True):
     value: str
 
 
-class Witness:
+class JobWitness:
     """What the jobs themselves have seen."""
 
     def __init__(self, folder: Path) -> None:
@@ -87,24 +92,28 @@ class Witness:
         self.path.touch()
         self.path.chmod(0o666)
 
-    def script(self, fate: Fate) -> str:
-        endings = {Fate.RETRIED: FAIL_ONCE.format(witness=self.path), Fate.STOPPED: LINGER, Fate.DELETED: LINGER}
+    def script(self, fate: InjectedEvent) -> str:
+        endings = {
+            InjectedEvent.RETRIED: FAIL_ONCE.format(witness=self.path),
+            InjectedEvent.STOPPED: LINGER,
+            InjectedEvent.DELETED: LINGER,
+        }
         return SCRIPT.format(witness=self.path, ending=endings.get(fate, ""))
 
-    def job(self, fate: Fate, *, gpus: int = 0, ttl_seconds: int = 600) -> dict[str, Any]:
+    def job(self, fate: InjectedEvent, *, gpus: int = 0, ttl_seconds: int = 600) -> dict[str, Any]:
         """The body of its create."""
         return new_workload(
             self.script(fate),
             name=fate,
             env={"VALUE": "1"},
-            resource={"replica": 2 if fate is Fate.GANG else 1, "gpu": str(gpus)},
-            maxRetry=1 if fate is Fate.RETRIED else 0,
+            resource={"replica": 2 if fate is InjectedEvent.GANG else 1, "gpu": str(gpus)},
+            maxRetry=1 if fate is InjectedEvent.RETRIED else 0,
             ttlSecondsAfterFinished=ttl_seconds,
         )
 
-    def of(self, name: str) -> list[Said]:
+    def of(self, name: str) -> list[WitnessLine]:
         words = (line.split(" ") for line in self.path.read_text().splitlines())
-        return [Said(word, *rest) for word, workload, *rest in words if workload == name]
+        return [WitnessLine(word, *rest) for word, workload, *rest in words if workload == name]
 
     def words(self) -> Counter[str]:
         return Counter(line.split(" ")[0] for line in self.path.read_text().splitlines())
@@ -116,15 +125,15 @@ class Witness:
 class Submitter:
     """A client that never gives up: a request without an answer is sent again until it has one."""
 
-    def __init__(self, number: int, server: LiveServer, witness: Witness, over: threading.Event) -> None:
+    def __init__(self, number: int, server: LiveServer, witness: JobWitness, over: threading.Event) -> None:
         self._number = number
         self._random = random.Random(f"{SEED} {number}")
         self._client = server.client()
         self._witness = witness
         self._over = over
-        self.jobs: list[Job] = []
+        self.jobs: list[SubmittedJob] = []
 
-    def work(self) -> list[Job]:
+    def work(self) -> list[SubmittedJob]:
         with contextlib.closing(self._client):
             while not self._over.is_set():
                 job = self._submit()
@@ -132,31 +141,31 @@ class Submitter:
                 meddle(self._client, job)
         return self.jobs
 
-    def _submit(self) -> Job:
+    def _submit(self) -> SubmittedJob:
         chance = self._random
         fate = chance.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
         ttl_seconds = chance.choice([0, 0, 1, 600])
         body = self._witness.job(fate, gpus=chance.choice([0, 0, 1]), ttl_seconds=ttl_seconds)
-        job = Job(submit(self._client, body, f"{self._number}-{len(self.jobs)}"), fate, ttl_seconds)
+        job = SubmittedJob(submit(self._client, body, f"{self._number}-{len(self.jobs)}"), fate, ttl_seconds)
         self.jobs.append(job)
         return job
 
 
-def meddle(client: LiveClient, job: Job) -> None:
+def meddle(client: LiveClient, job: SubmittedJob) -> None:
     """Do to a job what is its fate."""
     path = f"{WORKLOADS}/{job.name}"
     match job.fate:
-        case Fate.STOPPED:
+        case InjectedEvent.STOPPED:
             answer, _ = insist(client, "POST", f"{path}/stop")
             assert answer.status_code == 204, answer.text
-        case Fate.DELETED:
+        case InjectedEvent.DELETED:
             answer, again = insist(client, "DELETE", path)
             assert answer.status_code == 204 or (again and answer.status_code == 404), answer.text
-        case Fate.PATCHED:
+        case InjectedEvent.PATCHED:
             answer, again = insist(client, "PATCH", path, json={"env": {"VALUE": "2"}, "description": "patched"})
             assert answer.status_code in {204, 409}, answer.text
             job.patched = True if answer.status_code == 204 else None if again else False
-        case Fate.PLAIN | Fate.GANG | Fate.RETRIED:
+        case InjectedEvent.PLAIN | InjectedEvent.GANG | InjectedEvent.RETRIED:
             return
 
 
@@ -174,7 +183,7 @@ def insist(client: LiveClient, method: str, path: str, **options: Any) -> tuple[
             return client.ask(method, path, **options), again
         except httpx.TransportError:
             again = True
-            time.sleep(0.02)
+            time.sleep(0.1)  # so that many who ask do not keep the server from starting
 
 
 def kill_again_and_again(server: LiveServer, kills: int) -> None:
@@ -190,17 +199,17 @@ def kill_again_and_again(server: LiveServer, kills: int) -> None:
     server.start()
 
 
-def await_ends(client: LiveClient, jobs: list[Job]) -> dict[str, Any]:
+def await_ends(client: LiveClient, jobs: list[SubmittedJob]) -> dict[str, Any]:
     """Every job as it is once all have ended."""
     give_up = time.monotonic() + DRAIN_SECONDS
     found: dict[str, Any] = {}
     for job in jobs:
-        if job.fate is not Fate.DELETED:
+        if job.fate is not InjectedEvent.DELETED:
             found[job.name] = client.end(job.name, max(1.0, give_up - time.monotonic()))
     return found
 
 
-def check_end(job: Job, found: Any, said: list[Said]) -> None:
+def check_end(job: SubmittedJob, found: Any, said: list[WitnessLine]) -> None:
     """The end that the job was meant to have, and each attempt begun at most once."""
     about = (job, found["phase"], found["dispatchCount"], found["conditions"], said)
     replicas = found["resource"]["replica"]
@@ -209,18 +218,18 @@ def check_end(job: Job, found: Any, said: list[Said]) -> None:
     assert set(starts.values()) <= {1}, about
     assert [len(attempt) for attempt in found["ranks"]] == [replicas] * found["dispatchCount"], about
     assert not [each for each in found["conditions"] if each["type"] == "Failover"], about
-    if job.fate is Fate.STOPPED:
+    if job.fate is InjectedEvent.STOPPED:
         assert found["phase"] == "Stopped", about
         assert len(starts) <= found["dispatchCount"] <= 1, about
         assert not ends, about
         return
     assert found["phase"] == "Succeeded", about
     match job.fate:
-        case Fate.PATCHED:  # the first attempt may have come to its end before the PATCH, while nobody saw it
+        case InjectedEvent.PATCHED:  # the first attempt may have come to its end before the PATCH, while nobody saw it
             assert len(ends) <= len(starts) <= found["dispatchCount"] <= 2, about
             assert ends[-1].value == found["env"]["VALUE"], about
             assert job.patched is None or (found["env"]["VALUE"] == "2") == job.patched, about
-        case Fate.RETRIED:
+        case InjectedEvent.RETRIED:
             assert found["dispatchCount"] == len(starts) == 2, about
             assert [each.word for each in said] == ["start", "failed", "start", "end"], about
         case _:
@@ -228,21 +237,23 @@ def check_end(job: Job, found: Any, said: list[Said]) -> None:
             assert len(starts) == len(ends) == replicas, about
 
 
-def check_logs(client: LiveClient, job: Job, found: Any) -> None:
+def check_logs(client: LiveClient, job: SubmittedJob, found: Any) -> None:
     """All that was printed, in order and once; of an attempt that was cut short, the beginning of it."""
     pods = {pod["podId"] for pod in found["pods"]}
     for attempt in range(1, found["dispatchCount"] + 1):
-        cut_short = job.fate is Fate.STOPPED or (attempt < found["dispatchCount"] and job.fate is Fate.PATCHED)
+        cut_short = job.fate is InjectedEvent.STOPPED or (
+            attempt < found["dispatchCount"] and job.fate is InjectedEvent.PATCHED
+        )
         for pod in pods:
             lines = client.lines(job.name, pod, attempt=attempt)
             assert lines == LINES[: len(lines)] if cut_short else lines == LINES, (job, attempt, pod, lines)
 
 
-def check_folders(server: LiveServer, jobs: list[Job]) -> None:
+def check_folders(server: LiveServer, jobs: list[SubmittedJob]) -> None:
     """Nothing is kept of pods past their time, nor anything at all of what was deleted."""
     local = server.data_dir / "local"
-    kept = {job.name for job in jobs if job.fate is not Fate.DELETED}
-    held = {job.name for job in jobs if job.fate is not Fate.DELETED and job.ttl_seconds > 1}
+    kept = {job.name for job in jobs if job.fate is not InjectedEvent.DELETED}
+    held = {job.name for job in jobs if job.fate is not InjectedEvent.DELETED and job.ttl_seconds > 1}
 
     def left() -> set[str]:
         pods = {json.loads(record.read_text())["slug"] for record in local.glob("pods/*/pod.json")}
@@ -252,7 +263,7 @@ def check_folders(server: LiveServer, jobs: list[Job]) -> None:
 
 
 def check_database(server: LiveServer) -> None:
-    """It is sound, and no room is held by what is over."""
+    """The database is intact, and no finished workload has allocations."""
     with contextlib.closing(sqlite3.connect(server.data_dir / "stoker.db")) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
@@ -267,13 +278,13 @@ def server(tmp_path: Path, database_url: str) -> Iterator[LiveServer]:
 
 
 @pytest.fixture
-def witness(shared_folder: Path) -> Witness:
-    return Witness(shared_folder)
+def witness(shared_folder: Path) -> JobWitness:
+    return JobWitness(shared_folder)
 
 
 @pytest.mark.slow
 def test_a_server_killed_at_any_moment_loses_nothing_and_runs_nothing_twice(
-    server: LiveServer, witness: Witness, database_url: str
+    server: LiveServer, witness: JobWitness, database_url: str
 ) -> None:
     kills = 10 if database_url else 30
     over = threading.Event()
@@ -291,7 +302,7 @@ def test_a_server_killed_at_any_moment_loses_nothing_and_runs_nothing_twice(
     with contextlib.closing(server.client()) as client:
         found = await_ends(client, jobs)
         for job in jobs:
-            if job.fate is Fate.DELETED:
+            if job.fate is InjectedEvent.DELETED:
                 assert client.ask("GET", f"{WORKLOADS}/{job.name}").status_code == 404
                 starts = Counter(each.pod_uid for each in witness.of(job.name) if each.word == "start")
                 assert list(starts.values()) in ([], [1])
@@ -308,10 +319,10 @@ def test_a_server_killed_at_any_moment_loses_nothing_and_runs_nothing_twice(
     assert "Traceback" not in server.complaints()
 
 
-class Crash:
+class CrashingServer:
     """A server that dies at a failpoint, and is started again."""
 
-    def __init__(self, server: LiveServer, witness: Witness) -> None:
+    def __init__(self, server: LiveServer, witness: JobWitness) -> None:
         self.server = server
         self.witness = witness
         self.local = server.data_dir / "local"
@@ -325,14 +336,14 @@ class Crash:
             yield client
             restarted.result()
 
-    def submit(self, client: LiveClient, fate: Fate, ttl_seconds: int = 600) -> Job:
+    def submit(self, client: LiveClient, fate: InjectedEvent, ttl_seconds: int = 600) -> SubmittedJob:
         """A job; one that is to be meddled with has begun."""
-        job = Job(submit(client, self.witness.job(fate, ttl_seconds=ttl_seconds), "once"), fate, ttl_seconds)
-        if fate in {Fate.STOPPED, Fate.DELETED}:
+        job = SubmittedJob(submit(client, self.witness.job(fate, ttl_seconds=ttl_seconds), "once"), fate, ttl_seconds)
+        if fate in {InjectedEvent.STOPPED, InjectedEvent.DELETED}:
             assert until(lambda: self.witness.of(job.name), bool)
         return job
 
-    def check(self, job: Job) -> None:
+    def check(self, job: SubmittedJob) -> None:
         """It has had its right end, once, and nothing of it runs."""
         with contextlib.closing(self.server.client()) as client:
             found = client.end(job.name)
@@ -352,9 +363,9 @@ class Crash:
 
 
 @pytest.fixture
-def crash(tmp_path: Path, witness: Witness) -> Iterator[Crash]:
+def crash(tmp_path: Path, witness: JobWitness) -> Iterator[CrashingServer]:
     with LiveServer(tmp_path / "data") as server:
-        yield Crash(server, witness)
+        yield CrashingServer(server, witness)
 
 
 @pytest.mark.slow
@@ -369,55 +380,59 @@ def crash(tmp_path: Path, witness: Witness) -> Iterator[Crash]:
         "engine.started-recorded",
     ],
 )
-def test_a_job_runs_once_though_the_server_dies_while_it_starts(crash: Crash, place: str) -> None:
+def test_a_job_runs_once_though_the_server_dies_while_it_starts(crash: CrashingServer, place: str) -> None:
     with crash.at(place) as client:
-        job = crash.submit(client, Fate.GANG)
+        job = crash.submit(client, InjectedEvent.GANG)
     crash.check(job)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("place", ["controller.dispatched", "controller.applied", "controller.observed"])
 def test_a_job_runs_once_on_postgresql_though_the_server_dies_while_it_starts(
-    tmp_path: Path, witness: Witness, postgres_url: str, place: str
+    tmp_path: Path, witness: JobWitness, postgres_url: str, place: str
 ) -> None:
     with LiveServer(tmp_path / "data", postgres_url) as server:
-        crash = Crash(server, witness)
+        crash = CrashingServer(server, witness)
         with crash.at(place) as client:
-            job = crash.submit(client, Fate.GANG)
+            job = crash.submit(client, InjectedEvent.GANG)
         crash.check(job)
 
 
 @pytest.mark.slow
-def test_a_job_is_stopped_though_the_server_dies_when_it_has_asked_for_that(crash: Crash) -> None:
+def test_a_job_is_stopped_though_the_server_dies_when_it_has_asked_for_that(crash: CrashingServer) -> None:
     with crash.at("controller.removed") as client:
-        job = crash.submit(client, Fate.STOPPED)
+        job = crash.submit(client, InjectedEvent.STOPPED)
         meddle(client, job)
     crash.check(job)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("place", ["controller.logs-kept", "controller.forgotten"])
-def test_what_was_printed_is_kept_once_though_the_server_dies_when_it_lets_go(crash: Crash, place: str) -> None:
+def test_what_was_printed_is_kept_once_though_the_server_dies_when_it_lets_go(
+    crash: CrashingServer, place: str
+) -> None:
     with crash.at(place) as client:
-        job = crash.submit(client, Fate.RETRIED, ttl_seconds=0)
+        job = crash.submit(client, InjectedEvent.RETRIED, ttl_seconds=0)
     assert crash.left("pods") == []
     crash.check(job)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("place", ["controller.removed", "controller.logs-kept", "controller.forgotten"])
-def test_nothing_is_left_of_a_deleted_job_though_the_server_dies_on_the_way(crash: Crash, place: str) -> None:
+def test_nothing_is_left_of_a_deleted_job_though_the_server_dies_on_the_way(crash: CrashingServer, place: str) -> None:
     with crash.at(place) as client:
-        meddle(client, crash.submit(client, Fate.DELETED))
+        meddle(client, crash.submit(client, InjectedEvent.DELETED))
     assert crash.server.left_over(*crash.witness.pod_uids()) == []
     assert crash.left("pods", "work") == []
 
 
 @pytest.mark.slow
-def test_nothing_is_left_of_a_job_that_is_deleted_long_after_its_end_though_the_server_dies_then(crash: Crash) -> None:
+def test_nothing_is_left_of_a_job_that_is_deleted_long_after_its_end_though_the_server_dies_then(
+    crash: CrashingServer,
+) -> None:
     with crash.at("controller.discarding") as client:
-        job = crash.submit(client, Fate.PLAIN, ttl_seconds=0)
+        job = crash.submit(client, InjectedEvent.PLAIN, ttl_seconds=0)
         client.end(job.name)
         assert crash.left("pods") == []
-        meddle(client, Job(job.name, Fate.DELETED))
+        meddle(client, SubmittedJob(job.name, InjectedEvent.DELETED))
     assert crash.left("work") == []

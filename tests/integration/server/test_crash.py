@@ -1,7 +1,7 @@
-"""A server that is killed in the middle of many writes loses none that it has answered.
+"""A server that is killed during many writes loses none that it has answered.
 
-Each client keeps account of what it was told. After a kill, what the server holds is what was answered, plus
-or minus the one request that was under way; sending that one again is safe.
+Each client records the responses. After a kill, the server has exactly what was answered, plus or minus the request in
+progress; sending that one again is safe.
 """
 
 import asyncio
@@ -27,8 +27,8 @@ V1 = "/api/stoker/v1"
 START_SECONDS = 30
 PROGRAM = """
 import sys
-from stoker.domain.settings import LogLevel, Settings
-from stoker.server.serve import serve
+from stoker.domain.settings.schema import LogLevel, Settings
+from stoker.server.http_server import serve
 settings = Settings(data_dir=sys.argv[1], database=sys.argv[2], port=0, log_level=LogLevel.WARNING)
 serve(settings, lambda address, installation: print(address, flush=True))
 """
@@ -83,7 +83,7 @@ class Server:
         return self._log.read_text()
 
 
-class Connection:
+class RawConnection:
     """One kept-alive connection, as thin as can be, so that the server is what is busy."""
 
     def __init__(self, server: Server) -> None:
@@ -109,7 +109,7 @@ class Connection:
         self._streams = None
 
 
-class Write(Struct, frozen=True):
+class WriteRequest(Struct, frozen=True):
     """A request, and what is true once it is answered: each thing with its value, None where it is gone."""
 
     method: str
@@ -119,19 +119,19 @@ class Write(Struct, frozen=True):
     once: str = ""
 
 
-class Client:
+class RandomWriter:
     """Writes at random, one request after the other, to things that are its own."""
 
     def __init__(self, number: int, server: Server) -> None:
         self.prefix = f"c{number}"
         self.known: dict[Thing, str] = {}
-        self.unanswered: Write | None = None
+        self.unanswered: WriteRequest | None = None
         self.key_ids: dict[Thing, str] = {}
         self._random = random.Random(f"{SEED} {number}")
         self._count = 0
-        self._connection = Connection(server)
+        self._connection = RawConnection(server)
 
-    async def write(self, write: Write) -> None:
+    async def write(self, write: WriteRequest) -> None:
         self.unanswered = write
         status, answer = await self._connection.ask(write.method, write.path, write.body, write.once)
         assert status in (200, 201, 204), (write, status, answer)
@@ -139,18 +139,18 @@ class Client:
         if write.path == f"{V1}/keys":
             self.key_ids[next(iter(write.effect))] = answer["key"]["id"]
 
-    def settle(self, write: Write) -> None:
+    def settle(self, write: WriteRequest) -> None:
         self.known = self.after(write)
         self.unanswered = None
 
-    def after(self, write: Write) -> dict[Thing, str]:
+    def after(self, write: WriteRequest) -> dict[Thing, str]:
         merged = {**self.known, **write.effect}
         return {thing: value for thing, value in merged.items() if value is not None}
 
     def disconnect(self) -> None:
         self._connection.close()
 
-    def next_write(self) -> Write:
+    def next_write(self) -> WriteRequest:
         """Any write that is possible now, most often one that makes something."""
         self._count += 1
         users, workspaces = self._names("user"), self._names("workspace")
@@ -165,38 +165,42 @@ class Client:
             kind = "workspace"
         return self._made(kind, made, users, workspaces)
 
-    def _made(self, kind: str, made: str, users: list[str], workspaces: list[str]) -> Write:
+    def _made(self, kind: str, made: str, users: list[str], workspaces: list[str]) -> WriteRequest:
         pick = self._random.choice
         match kind:
             case "rename":
                 name = pick(users)
-                return Write("PATCH", f"{V1}/users/{name}", {"fullName": made}, {("user", name): made})
+                return WriteRequest("PATCH", f"{V1}/users/{name}", {"fullName": made}, {("user", name): made})
             case "describe":
                 name = pick(workspaces)
-                return Write("PATCH", f"{V1}/workspaces/{name}", {"description": made}, {("workspace", name): made})
+                return WriteRequest(
+                    "PATCH", f"{V1}/workspaces/{name}", {"description": made}, {("workspace", name): made}
+                )
             case "workspace":
-                return Write("POST", f"{V1}/workspaces", {"name": made}, {("workspace", made): ""}, made)
+                return WriteRequest("POST", f"{V1}/workspaces", {"name": made}, {("workspace", made): ""}, made)
             case "member":
                 workspace, user, role = pick(workspaces), pick(users), pick(["viewer", "member", "manager"])
                 path = f"{V1}/workspaces/{workspace}/members/{user}"
-                return Write("PUT", path, {"role": role}, {("member", workspace, user): role})
+                return WriteRequest("PUT", path, {"role": role}, {("member", workspace, user): role})
             case "key":
                 name = pick(users)
-                return Write("POST", f"{V1}/keys", {"name": made, "user": name}, {("key", name, made): made}, made)
+                return WriteRequest(
+                    "POST", f"{V1}/keys", {"name": made, "user": name}, {("key", name, made): made}, made
+                )
             case "leave" if members := self._things("member"):
                 thing = pick(members)
-                return Write("DELETE", f"{V1}/workspaces/{thing[1]}/members/{thing[2]}", None, {thing: None})
+                return WriteRequest("DELETE", f"{V1}/workspaces/{thing[1]}/members/{thing[2]}", None, {thing: None})
             case "revoke" if keys := self._things("key"):
                 thing = pick(keys)
-                return Write("DELETE", f"{V1}/keys/{self.key_ids[thing]}", None, {thing: None})
+                return WriteRequest("DELETE", f"{V1}/keys/{self.key_ids[thing]}", None, {thing: None})
             case "no user":
                 name = pick(users)
-                return Write("DELETE", f"{V1}/users/{name}", None, self._gone("user", name))
+                return WriteRequest("DELETE", f"{V1}/users/{name}", None, self._gone("user", name))
             case "no workspace":
                 name = pick(workspaces)
-                return Write("DELETE", f"{V1}/workspaces/{name}", None, self._gone("workspace", name))
+                return WriteRequest("DELETE", f"{V1}/workspaces/{name}", None, self._gone("workspace", name))
             case _:
-                return Write("POST", f"{V1}/users", {"name": made}, {("user", made): ""}, made)
+                return WriteRequest("POST", f"{V1}/users", {"name": made}, {("user", made): ""}, made)
 
     def _gone(self, kind: str, name: str) -> dict[Thing, str | None]:
         """With a user go its keys and memberships, with a workspace its members."""
@@ -211,21 +215,21 @@ class Client:
         return [thing[1] for thing in self._things(kind)]
 
 
-class Held:
+class StoredState:
     """Everything a server holds, as its API tells it."""
 
     def __init__(self) -> None:
         self.things: dict[Thing, str] = {}
         self.key_ids: dict[Thing, str] = {}
 
-    def of(self, client: Client) -> dict[Thing, str]:
+    def of(self, client: RandomWriter) -> dict[Thing, str]:
         start = f"{client.prefix}-"
         return {thing: value for thing, value in self.things.items() if thing[1].startswith(start)}
 
 
-async def read_everything(server: Server) -> Held:
-    held = Held()
-    connection = Connection(server)
+async def read_everything(server: Server) -> StoredState:
+    held = StoredState()
+    connection = RawConnection(server)
     for user in await _pages(connection, f"{V1}/users"):
         held.things["user", user["name"]] = user["fullName"]
     for key in await _pages(connection, f"{V1}/keys"):
@@ -240,7 +244,7 @@ async def read_everything(server: Server) -> Held:
     return held
 
 
-async def _pages(connection: Connection, path: str) -> list[Any]:
+async def _pages(connection: RawConnection, path: str) -> list[Any]:
     items: list[Any] = []
     offset: int | None = 0
     while offset is not None:
@@ -251,11 +255,11 @@ async def _pages(connection: Connection, path: str) -> list[Any]:
     return items
 
 
-async def write_until(server: Server, clients: list[Client], done: int, until: int) -> int:
+async def write_until(server: Server, clients: list[RandomWriter], done: int, until: int) -> int:
     """Everyone writes until so many writes are answered; then the server is killed while the others wait."""
     answered = done
 
-    async def work(client: Client) -> None:
+    async def work(client: RandomWriter) -> None:
         nonlocal answered
         while answered < until:
             try:
@@ -273,7 +277,7 @@ async def write_until(server: Server, clients: list[Client], done: int, until: i
     return answered
 
 
-async def check_and_resend(server: Server, clients: list[Client]) -> None:
+async def check_and_resend(server: Server, clients: list[RandomWriter]) -> None:
     """What is held is what was answered; the request under way happened whole or not at all."""
     held = await read_everything(server)
     for client in clients:
@@ -285,11 +289,11 @@ async def check_and_resend(server: Server, clients: list[Client]) -> None:
     await asyncio.gather(*(_resend(server, client) for client in clients if client.unanswered))
 
 
-async def _resend(server: Server, client: Client) -> None:
+async def _resend(server: Server, client: RandomWriter) -> None:
     """A client that got no answer asks again, and is told that it is done."""
     write = client.unanswered
     assert write is not None
-    connection = Connection(server)
+    connection = RawConnection(server)
     status, answer = await connection.ask(write.method, write.path, write.body, write.once)
     connection.close()
     assert status in (200, 201, 204) or (write.method, status) == ("DELETE", 404), (write, status, answer)
@@ -324,7 +328,7 @@ def test_no_write_that_was_answered_is_lost_when_the_server_is_killed(server: Se
     kills = [moments.randrange(low, low + 2000) for low in (1000, 4000, 7000)]
 
     async def run() -> None:
-        clients = [Client(number, server) for number in range(CLIENTS)]
+        clients = [RandomWriter(number, server) for number in range(CLIENTS)]
         answered = 0
         server.start()
         for until in (*kills, WRITES):

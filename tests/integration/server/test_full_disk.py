@@ -1,4 +1,4 @@
-"""A disk that is full for real: what is there can be ended and removed, and then it goes on as before."""
+"""On a full disk, existing workloads can be stopped and deleted; afterwards the server continues as before."""
 
 import asyncio
 import os
@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 from tests.conftest import LoopRun
-from tests.engine.live import WORKLOADS, LiveServer, new_workload, until
-from tests.engine.store.conftest import Disk, small_mount
+from tests.integration.live_server import WORKLOADS, LiveServer, new_workload, until
+from tests.integration.store.conftest import Disk, small_mount
 
-from stoker.client.exchange import LONGEST_PAUSE_SECONDS
+from stoker.client.transport.request_flow import MAX_BACKOFF_SECONDS
 from stoker.domain.errors import ErrorCode, StokerError
-from stoker.store.base import Transaction
-from stoker.store.disk import RESERVE
-from stoker.store.sqlite import SqliteStore
+from stoker.store.db.base import Transaction
+from stoker.store.db.sqlite.disk_reserve import RESERVE_FILE
+from stoker.store.db.sqlite.store import SqliteStore
 
 PUT = "INSERT INTO secret (name, value, created_at) VALUES (:name, :value, 0)"
 GREEDY = "while :; do head -c 100000 /dev/zero >> filler 2>/dev/null; done"
@@ -29,12 +29,12 @@ def disk() -> Iterator[Disk]:
 
 
 def put(name: str) -> Callable[[Transaction], int]:
-    return lambda transaction: transaction.run(PUT, {"name": name, "value": "x" * 2000})
+    return lambda transaction: transaction.execute(PUT, {"name": name, "value": "x" * 2000})
 
 
 def held(folder: Path) -> int:
     """How large the reserve is."""
-    return (folder / RESERVE).stat().st_size if (folder / RESERVE).exists() else 0
+    return (folder / RESERVE_FILE).stat().st_size if (folder / RESERVE_FILE).exists() else 0
 
 
 def test_the_reserve_is_given_up_for_a_write_and_made_again_when_there_is_room(disk: Disk, loop_run: LoopRun) -> None:
@@ -42,14 +42,16 @@ def test_the_reserve_is_given_up_for_a_write_and_made_again_when_there_is_room(d
         store = SqliteStore(disk.folder, 4 * 2**20, 2**21)
         await store.write(put("before"))
         assert held(disk.folder) == 2**21
-        store.check_room()
+        store.check_disk_space()
         disk.fill()
         with pytest.raises(StokerError, match=f"The disk of {disk.folder} is nearly full: 0.0 MiB are free") as low:
-            store.check_room()
-        assert low.value.code is ErrorCode.BACKEND_DOWN
+            store.check_disk_space()
+        assert low.value.code is ErrorCode.UNAVAILABLE
         assert "below 4.0 MiB" in low.value.message
-        assert low.value.retry_after_seconds > LONGEST_PAUSE_SECONDS, "a client waits without a word"
-        await asyncio.gather(*((store.poke, store.write)[number % 2](put(f"full{number}")) for number in range(50)))
+        assert low.value.retry_after_seconds > MAX_BACKOFF_SECONDS, "a client waits without a word"
+        await asyncio.gather(
+            *((store.write_inline, store.write)[number % 2](put(f"full{number}")) for number in range(50))
+        )
         for number in range(50):
             await store.write(put(f"more{number}"))
         assert held(disk.folder) == 0
@@ -58,18 +60,18 @@ def test_the_reserve_is_given_up_for_a_write_and_made_again_when_there_is_room(d
         while held(disk.folder) != 2**21:  # how much is free is looked at every few milliseconds only
             after += 1
             assert after < 1000, "the reserve is not made again"
-            await store.poke(put(f"after{after}"))
+            await store.write_inline(put(f"after{after}"))
         await store.close()
         again = SqliteStore(disk.folder)
-        assert await again.peek(count) == 101 + after
-        assert await again.peek(lambda tx: tx.all("PRAGMA integrity_check")) == [("ok",)]
+        assert await again.read_inline(count) == 101 + after
+        assert await again.read_inline(lambda tx: tx.fetch_all("PRAGMA integrity_check")) == [("ok",)]
         await again.close()
 
     loop_run(main())
 
 
 def count(transaction: Transaction) -> int:
-    return transaction.all("SELECT COUNT(*) FROM secret")[0][0]
+    return transaction.fetch_all("SELECT COUNT(*) FROM secret")[0][0]
 
 
 def test_a_server_starts_on_a_full_disk(disk: Disk, loop_run: LoopRun) -> None:
@@ -80,7 +82,7 @@ def test_a_server_starts_on_a_full_disk(disk: Disk, loop_run: LoopRun) -> None:
         disk.fill()
         again = SqliteStore(disk.folder, 4 * 2**20, 2**21)
         await again.write(put("after"))
-        assert await again.peek(count) == 2
+        assert await again.read_inline(count) == 2
         await again.close()
 
     loop_run(main())

@@ -1,9 +1,9 @@
-"""GPUs that nothing is known of are never idle: a real job on pretended ones lives under the strictest policy."""
+"""GPUs without samples are never idle: a real job on pretend GPUs survives the strictest policy."""
 
 from pathlib import Path
 
 import pytest
-from tests.engine.live import LiveServer
+from tests.integration.live_server import LiveServer
 
 WORKSPACE = "/api/stoker/v1/workspaces/default"
 STRICT = {"action": "stop", "threshold": 100, "windowSeconds": 1, "graceSeconds": 0}

@@ -4,9 +4,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from tests.engine.live import LiveClient, LiveServer, until
+from tests.integration.live_server import LiveClient, LiveServer, until
 
-from stoker.domain.clock import SystemClock, rfc3339
+from stoker.domain.clock import SystemClock, format_rfc3339
 
 WORKLOADS = "/api/v1/workloads"
 COUNTS = {
@@ -45,8 +45,8 @@ def metrics(client: LiveClient, uid: str, *types: str, path: str = "") -> Any:
     return client.get(
         f"{WORKLOADS}{path}/{uid}/metrics",
         metricType=",".join(types),
-        start=rfc3339(now - 60_000),
-        end=rfc3339(now),
+        start=format_rfc3339(now - 60_000),
+        end=format_rfc3339(now),
         numberOfSamples=1,
     )
 

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pty
+import re
 import signal
 import socket
 import sqlite3
@@ -16,11 +17,25 @@ import httpx
 import msgspec
 import pytest
 from tests.certificates import Certificate, certificate_of, openssl
-from tests.engine.live import STOKER, until
-from tests.engine.test_protocol import BODY, GET, HOST, LENGTH, LOGIN, PING, SLACK, TIMEOUT, WEBSOCKET, Wire, WireServer
+from tests.integration.live_server import STOKER, until
+from tests.integration.server.raw_http import (
+    BODY,
+    GET,
+    HOST,
+    LENGTH,
+    LOGIN,
+    PING,
+    SLACK,
+    TIMEOUT,
+    WEBSOCKET,
+    LimitedServer,
+    RawConnection,
+)
 
-from stoker.server.protocol import ANSWER_GRACE_SECONDS, STREAM_GRACE_SECONDS
-from stoker.store.sqlite_file import FILE
+from stoker.server.http_protocol import RESPONSE_SHUTDOWN_SECONDS, STREAM_SHUTDOWN_SECONDS
+from stoker.store.db.sqlite.connection import DATABASE_FILE
+
+pytestmark = pytest.mark.slow
 
 PATIENT = ("--request-timeout-seconds", "30")
 
@@ -31,8 +46,8 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
 
 
 @pytest.fixture(scope="module")
-def tls_server(certificate: Certificate, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WireServer]:
-    with WireServer(tmp_path_factory.mktemp("wire") / "data", *certificate.flags) as started:
+def tls_server(certificate: Certificate, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LimitedServer]:
+    with LimitedServer(tmp_path_factory.mktemp("wire") / "data", *certificate.flags) as started:
         yield started.start()
 
 
@@ -42,78 +57,81 @@ def trust(certificate: Certificate) -> ssl.SSLContext:
 
 
 @contextlib.contextmanager
-def connected(server: WireServer, context: ssl.SSLContext) -> Iterator[Wire]:
+def connected(server: LimitedServer, context: ssl.SSLContext) -> Iterator[RawConnection]:
     plain = socket.create_connection(("127.0.0.1", server.port))
-    with Wire(server, connected=context.wrap_socket(plain, server_hostname="localhost")) as wire:
+    with RawConnection(server, connected=context.wrap_socket(plain, server_hostname="localhost")) as wire:
         yield wire
 
 
 def test_a_view_that_cannot_be_read_keeps_no_server_from_starting(tmp_path: Path) -> None:
-    with WireServer(tmp_path / "data") as server:
+    with LimitedServer(tmp_path / "data") as server:
         server.start().kill()
-        with contextlib.closing(sqlite3.connect(tmp_path / "data" / FILE)) as database, database:
-            database.execute("UPDATE live_view SET body = x'80' WHERE part = 'overview'")
+        with contextlib.closing(sqlite3.connect(tmp_path / "data" / DATABASE_FILE)) as database, database:
+            database.execute("UPDATE live_view SET body = x'80' WHERE kind = 'overview'")
         server.start()
         assert httpx.get(f"{server.address}/api/clusters/overview").json()["data"]["totalNodes"] == 1
 
 
 class TestStopping:
     def test_a_request_in_flight_is_finished(self, tmp_path: Path) -> None:
-        server = WireServer(tmp_path / "data", *PATIENT).start()
-        with Wire(server, server.post + LENGTH + BODY[:9]) as wire, Wire(server, GET) as idle:
-            until(server.in_flight, lambda count: count == 1, 1)
+        server = LimitedServer(tmp_path / "data", *PATIENT).start()
+        with RawConnection(server, server.post + LENGTH + BODY[:9]) as wire, RawConnection(server, GET) as idle:
+            assert until(server.in_flight, lambda count: count == 1) == 1
             begun = time.monotonic()
             server.signal(signal.SIGTERM)
             assert idle.is_closed()
             with pytest.raises(ConnectionError):
-                Wire(server)
+                RawConnection(server)
             wire.send(BODY[9:])
             answer = wire.answer()
             assert (answer.status, answer.headers["connection"]) == (200, "close")
             assert wire.is_closed()
         assert server.wait() == 0
-        assert time.monotonic() - begun < ANSWER_GRACE_SECONDS
+        assert time.monotonic() - begun < RESPONSE_SHUTDOWN_SECONDS + SLACK
         assert "Traceback" not in server.complaints()
 
     def test_streams_are_closed_soon_and_requests_that_take_too_long_are_told(self, tmp_path: Path) -> None:
-        server = WireServer(tmp_path / "data", *PATIENT).start()
+        server = LimitedServer(tmp_path / "data", *PATIENT).start()
         events = b"GET /api/stoker/v1/events HTTP/1.1\r\n" + HOST + server.signed + b"\r\n"
-        with Wire(server, events) as stream, Wire(server, LOGIN + b"Content-Length: 40\r\n\r\n") as slow:
+        with (
+            RawConnection(server, events) as stream,
+            RawConnection(server, LOGIN + b"Content-Length: 40\r\n\r\n") as slow,
+        ):
             assert stream.answer().headers["transfer-encoding"] == "chunked"
-            until(server.in_flight, lambda count: count == 2, 1)
+            assert until(server.in_flight, lambda count: count == 2) == 2
             begun = time.monotonic()
             server.signal(signal.SIGTERM)
             assert b": keep-alive" in stream.rest()
-            assert time.monotonic() - begun < STREAM_GRACE_SECONDS + SLACK
+            assert time.monotonic() - begun < STREAM_SHUTDOWN_SECONDS + SLACK
             answer = slow.answer()
             assert (answer.status, answer.message()) == (503, "The server is being stopped.")
             assert answer.headers["retry-after"] == "1"
         assert server.wait() == 0
-        assert ANSWER_GRACE_SECONDS <= time.monotonic() - begun < 5 + SLACK
+        assert RESPONSE_SHUTDOWN_SECONDS <= time.monotonic() - begun < 5 + SLACK
         assert "Traceback" not in server.complaints()
 
     def test_a_second_signal_does_not_wait(self, tmp_path: Path) -> None:
-        server = WireServer(tmp_path / "data", *PATIENT).start()
+        server = LimitedServer(tmp_path / "data", *PATIENT).start()
         events = b"GET /api/stoker/v1/events HTTP/1.1\r\n" + HOST + server.signed + b"\r\n"
-        with Wire(server, events) as stream, Wire(server, LOGIN + b"Content-Length: 40\r\n\r\n"):
+        with RawConnection(server, events) as stream, RawConnection(server, LOGIN + b"Content-Length: 40\r\n\r\n"):
             assert stream.answer().status == 200
-            until(server.in_flight, lambda count: count == 2, 1)
+            assert until(server.in_flight, lambda count: count == 2) == 2
             begun = time.monotonic()
             server.signal(signal.SIGINT)
             time.sleep(0.3)
             server.signal(signal.SIGTERM)
             assert server.wait() == 0
-        assert time.monotonic() - begun < ANSWER_GRACE_SECONDS
+        assert time.monotonic() - begun < RESPONSE_SHUTDOWN_SECONDS
         assert "Traceback" not in server.complaints()
 
     def test_a_stream_alone_ends_in_a_moment(self, tmp_path: Path) -> None:
-        server = WireServer(tmp_path / "data").start()
+        server = LimitedServer(tmp_path / "data").start()
         events = b"GET /api/stoker/v1/events HTTP/1.1\r\n" + HOST + server.signed + b"\r\n"
-        with Wire(server, events) as stream, Wire(server, events + PING) as piped:
+        with RawConnection(server, events) as stream, RawConnection(server, events + PING) as piped:
             assert (stream.answer().status, piped.answer().status) == (200, 200)
             begun = time.monotonic()
             assert server.stop() == 0
-        assert time.monotonic() - begun < STREAM_GRACE_SECONDS + SLACK
+        assert time.monotonic() - begun < STREAM_SHUTDOWN_SECONDS + SLACK
         shown = [line for line in server.complaints().splitlines() if "/events" in line]
         assert len(shown) == 2
         assert all("GET /api/stoker/v1/events 200 trace_id=" in line for line in shown)
@@ -121,7 +139,7 @@ class TestStopping:
 
 class TestTls:
     def test_it_is_spoken_and_the_session_cookie_stays_inside(
-        self, tls_server: WireServer, trust: ssl.SSLContext
+        self, tls_server: LimitedServer, trust: ssl.SSLContext
     ) -> None:
         with httpx.Client(base_url=f"https://localhost:{tls_server.port}", verify=trust) as client:
             assert client.get("/healthz").json() == {"status": "ok"}
@@ -139,12 +157,12 @@ class TestTls:
         assert tls_server.address.startswith("https://")
 
     def test_plain_http_is_hung_up_on_and_a_silent_handshake_is_not_waited_for(
-        self, tls_server: WireServer, trust: ssl.SSLContext
+        self, tls_server: LimitedServer, trust: ssl.SSLContext
     ) -> None:
-        with Wire(tls_server, PING) as plain:
+        with RawConnection(tls_server, PING) as plain:
             plain.hung_up()
         begun = time.monotonic()
-        with Wire(tls_server) as silent:
+        with RawConnection(tls_server) as silent:
             silent.hung_up()
         assert TIMEOUT - 0.1 < time.monotonic() - begun < TIMEOUT + SLACK
         with connected(tls_server, trust) as wire:
@@ -152,7 +170,7 @@ class TestTls:
             assert wire.answer().status == 200
         assert tls_server.complaints().count("Traceback") == 0
 
-    def test_limits_hold_inside_it_too(self, tls_server: WireServer, trust: ssl.SSLContext) -> None:
+    def test_limits_hold_inside_it_too(self, tls_server: LimitedServer, trust: ssl.SSLContext) -> None:
         begun = time.monotonic()
         with connected(tls_server, trust) as slow:
             slow.send(GET)
@@ -168,13 +186,13 @@ class TestTls:
     def test_a_stop_does_not_wait_for_a_client_that_does_not_say_goodbye(
         self, certificate: Certificate, trust: ssl.SSLContext, tmp_path: Path
     ) -> None:
-        server = WireServer(tmp_path / "data", *certificate.flags).start()
+        server = LimitedServer(tmp_path / "data", *certificate.flags).start()
         with connected(server, trust) as wire:
             wire.send(PING)
             assert wire.answer().status == 200
             begun = time.monotonic()
             assert server.stop() == 0
-        assert time.monotonic() - begun < ANSWER_GRACE_SECONDS
+        assert time.monotonic() - begun < RESPONSE_SHUTDOWN_SECONDS + SLACK
         assert "Traceback" not in server.complaints()
 
     def test_a_key_with_a_passphrase_is_a_sentence_not_a_question(
@@ -200,7 +218,7 @@ class TestTls:
 class TestLog:
     SECRETS = (b"SECRET-HEADER", b"SECRET-PASSWORD", b"SECRET-QUERY", b"SECRET-COOKIE")
 
-    def _speak(self, server: WireServer) -> dict[str, str]:
+    def _speak(self, server: LimitedServer) -> dict[str, str]:
         """Say all kinds of things with secrets in them; the trace ids of the answers and what was asked."""
         header, password, query, cookie = self.SECRETS
         signed = b"Authorization: Bearer sk-stoker-" + header + b"\r\nCookie: stoker_session=" + cookie + b"\r\n"
@@ -228,15 +246,15 @@ class TestLog:
         told = {server.ask(data).headers["x-trace-id"]: line for data, line in asked.items()}
         socket_path = b"GET /api/stoker/v1/workloads/w/exec?command=" + query
         assert server.ask(socket_path + b" HTTP/1.1\r\n" + HOST + signed + WEBSOCKET + b"\r\n").status == 401
-        with Wire(server, LOGIN + b"Content-Length: 999\r\n\r\n" + body) as gone:
-            until(server.in_flight, lambda count: count == 1, 1)
+        with RawConnection(server, LOGIN + b"Content-Length: 999\r\n\r\n" + body) as gone:
+            assert until(server.in_flight, lambda count: count == 1) == 1
             gone.reset()
-        until(server.in_flight, lambda count: count == 0, 1)
+        assert until(server.in_flight, lambda count: count == 0) == 0
         return told
 
     def test_json_lines_parse_have_the_trace_id_and_no_secret(self, tmp_path: Path) -> None:
         flags = ("--log-format", "json", "--log-level", "debug", *PATIENT)
-        with WireServer(tmp_path / "data", *flags).start() as server:
+        with LimitedServer(tmp_path / "data", *flags).start() as server:
             told = self._speak(server)
             own_key = server.key.decode()
             assert server.stop() == 0
@@ -249,3 +267,23 @@ class TestLog:
         assert "POST /api/stoker/v1/login 499" in seen.values()
         assert {line["level"] for line in lines} <= {"debug", "info"}
         assert [word for word in (*self.SECRETS, own_key.encode()) if word.decode() in text] == []
+
+
+def test_every_loop_of_a_server_runs_under_supervision_and_is_counted(tmp_path: Path) -> None:
+    with LimitedServer(tmp_path / "data") as server:
+        text = httpx.get(f"{server.start().address}/metrics").text
+    up = set(re.findall(r'^stoker_loop_up\{cluster="([^"]*)",loop="([^"]*)"\} 1\.0$', text, re.MULTILINE))
+    of_the_server = {"clusters", "retention", "webhook delivery", "webhook lease", "webhooks"}
+    of_the_cluster = {"controller", "lease", "observe", "changes", "queue", "timers", "logs", "reconcile"}
+    of_the_cluster |= {
+        "contact",
+        "stray pods",
+        "sampler",
+        "live view",
+        "compaction",
+        "pod hours",
+        "rollup",
+        "snapshots",
+        "inference",
+    }
+    assert up == {("", name) for name in of_the_server} | {("local", name) for name in of_the_cluster}

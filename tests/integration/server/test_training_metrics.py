@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.engine.live import LiveClient, LiveServer, until
+from tests.integration.live_server import LiveClient, LiveServer, until
 
 V1 = "/api/stoker/v1/workloads"
 MEGATRON = (

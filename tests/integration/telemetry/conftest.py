@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.debian import program
-from tests.engine.telemetry.servers import VictoriaMetrics
+from tests.integration.telemetry.servers import VictoriaMetrics
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 
-PATIENCE_SECONDS = 30.0
+TIMEOUT_SECONDS = 30.0
 
 
 class Server:
@@ -30,7 +30,7 @@ class Server:
         self.until(f"{self.url}{self._health}")
 
     def until(self, url: str) -> None:
-        give_up = time.monotonic() + PATIENCE_SECONDS
+        give_up = time.monotonic() + TIMEOUT_SECONDS
         while time.monotonic() < give_up:
             with contextlib.suppress(httpx.TransportError):
                 if httpx.get(url).status_code == httpx.codes.OK:

@@ -7,8 +7,8 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.engine.live import LiveClient, LiveServer, until
-from tests.engine.telemetry.servers import VictoriaMetrics
+from tests.integration.live_server import LiveClient, LiveServer, until
+from tests.integration.telemetry.servers import VictoriaMetrics
 
 from stoker.domain.clock import SystemClock
 
@@ -67,7 +67,13 @@ def test_reads_go_on_when_prometheus_dies_and_are_fresh_again_when_it_is_back(
     name = client.create("sleep 600", resource={"gpu": "2"})
     client.until(name, lambda found: found["phase"] == "Running")
     fresh(client)
-    assert until(lambda: utilization(client), lambda value: value > 0) == pytest.approx(0.8)
+    assert utilization(client) == 0.0, "what was scraped before it had the GPUs is not its own"
+
+    def scraped() -> float:
+        fill(own_victoria, 80)
+        return utilization(client)
+
+    assert until(scraped, lambda value: value > 0) == pytest.approx(0.8)
     for _ in range(2):
         before = source(client)["readAt"]
         assert until(lambda: source(client)["readAt"], lambda at: at != before) != before  # noqa: B023

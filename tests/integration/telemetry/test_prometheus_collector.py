@@ -5,30 +5,42 @@ from collections.abc import Collection
 
 import pytest
 from tests.conftest import LoopRun
-from tests.engine.telemetry.servers import VictoriaMetrics
+from tests.integration.telemetry.servers import VictoriaMetrics
 
 from stoker.domain.clock import SystemClock
+from stoker.domain.cluster.samples import GpuSamples
 from stoker.domain.errors import ErrorCode, StokerError
-from stoker.domain.readings import Readings
-from stoker.telemetry.exporters import MIB, Names
-from stoker.telemetry.prometheus import Prometheus
-from stoker.telemetry.prometheus_readings import PrometheusSource
+from stoker.telemetry.collectors.prometheus import PrometheusCollector
+from stoker.telemetry.prometheus.client import PrometheusClient
+from stoker.telemetry.prometheus.exporter_schemas import MIB, ExporterSchema
+
+DCGM_INT32_BLANK, DCGM_INT64_BLANK = 0x7FFF_FFF0, 0x7FFF_FFFF_FFFF_FFF0
 
 
-def now(server: VictoriaMetrics, name: str, labels: dict[str, str], value: float) -> None:
+def now(server: VictoriaMetrics, name: str, labels: dict[str, str], value: float, at: int | None = None) -> None:
     """A second ago, as VictoriaMetrics takes the present second for the future."""
-    server.put(name, labels, [(SystemClock().now() - 1000, value)])
+    server.put(name, labels, [((at or SystemClock().now()) - 1000, value)])
 
 
-def source_of(url: str, nodes: Collection[str], names: Names | None = None) -> PrometheusSource:
-    return PrometheusSource(Prometheus(url), names or Names(), lambda: nodes, SystemClock())
+def source_of(
+    url: str, nodes: Collection[str], names: ExporterSchema | None = None, ecc_threshold: int = 1
+) -> PrometheusCollector:
+    return PrometheusCollector(
+        PrometheusClient(url), names or ExporterSchema(), lambda: nodes, SystemClock(), ecc_threshold
+    )
 
 
-def read(loop_run: LoopRun, server: VictoriaMetrics, nodes: Collection[str], names: Names | None = None) -> Readings:
-    async def main() -> Readings:
-        source = source_of(server.url, nodes, names)
+def read(
+    loop_run: LoopRun,
+    server: VictoriaMetrics,
+    nodes: Collection[str],
+    names: ExporterSchema | None = None,
+    ecc_threshold: int = 1,
+) -> GpuSamples:
+    async def main() -> GpuSamples:
+        source = source_of(server.url, nodes, names, ecc_threshold)
         try:
-            return await source.readings()
+            return await source.collect()
         finally:
             await source.close()
 
@@ -36,6 +48,7 @@ def read(loop_run: LoopRun, server: VictoriaMetrics, nodes: Collection[str], nam
 
 
 def test_gpus_of_dcgm_and_of_amd_are_read_in_base_units(victoria: VictoriaMetrics, loop_run: LoopRun) -> None:
+    scraped_at = SystemClock().now()
     labels = {"gpu": "3", "UUID": "GPU-1", "modelName": "NVIDIA H100", "Hostname": "dgx-1", "instance": "x:9400"}
     for name, value in (
         ("DCGM_FI_DEV_GPU_UTIL", 93),
@@ -45,7 +58,7 @@ def test_gpus_of_dcgm_and_of_amd_are_read_in_base_units(victoria: VictoriaMetric
         ("DCGM_FI_DEV_GPU_TEMP", 71),
         ("DCGM_FI_DEV_XID_ERRORS", 79),
     ):
-        now(victoria, name, labels, value)
+        now(victoria, name, labels, value, scraped_at)
     for name, value in (
         ("gpu_gfx_activity", 55),
         ("gpu_used_vram", 1000),
@@ -66,6 +79,57 @@ def test_gpus_of_dcgm_and_of_amd_are_read_in_base_units(victoria: VictoriaMetric
         ("dgx-1", 3, "Its driver reported XID 79."),
         ("mi-1", 0, "Its exporter says that it is not healthy."),
     }
+
+
+def test_uncorrected_errors_are_a_fault_from_the_threshold_on(victoria: VictoriaMetrics, loop_run: LoopRun) -> None:
+    for gpu, errors in enumerate((0, 1, 3, DCGM_INT32_BLANK, DCGM_INT64_BLANK)):
+        now(victoria, "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", {"gpu": str(gpu), "Hostname": "ecc-1"}, errors)
+        now(victoria, "gpu_ecc_uncorrect_total", {"gpu_id": str(gpu), "hostname": "ecc-2"}, errors)
+
+    def faults(ecc_threshold: int) -> list[tuple[str, int, str]]:
+        found = read(loop_run, victoria, ["ecc-1", "ecc-2"], ecc_threshold=ecc_threshold).faults
+        return [(fault.node, fault.device, fault.message) for fault in found]
+
+    three = "Its memory had 3 uncorrected errors since its driver started."
+    one = "Its memory had 1 uncorrected error since its driver started."
+    assert faults(3) == [("ecc-1", 2, three), ("ecc-2", 2, three)]
+    assert faults(1) == [("ecc-1", 1, one), ("ecc-1", 2, three), ("ecc-2", 1, one), ("ecc-2", 2, three)]
+
+
+class TestMemoryTotal:
+    """DCGM tells what is used and what is free, and its total only where it is switched on."""
+
+    def put(self, server: VictoriaMetrics, host: str, at: int, **mib: float) -> None:
+        for name, value in mib.items():
+            server.put(f"DCGM_FI_DEV_FB_{name.upper()}", {"gpu": "0", "Hostname": host}, [(at, value)])
+
+    def test_used_and_free_of_one_scrape_make_it(self, victoria: VictoriaMetrics, loop_run: LoopRun) -> None:
+        at = SystemClock().now()
+        self.put(victoria, "one-1", at - 30_000, used=10_000, free=70_000)
+        self.put(victoria, "one-1", at - 2000, used=60_000, free=20_000)
+        assert read(loop_run, victoria, ["one-1"]).memory_total.tolist() == [80_000 * MIB]
+
+    def test_used_and_free_of_different_scrapes_do_not(self, victoria: VictoriaMetrics, loop_run: LoopRun) -> None:
+        at = SystemClock().now()
+        self.put(victoria, "two-1", at - 30_000, used=10_000, free=70_000)
+        self.put(victoria, "two-1", at - 2000, used=60_000)
+        found = read(loop_run, victoria, ["two-1"])
+        assert found.memory_used.tolist() == [60_000 * MIB]
+        assert found.memory_total.tolist() == [0.0], "130,000 MiB is no GPU's; what was known before is kept"
+
+    def test_a_total_that_is_told_counts(self, victoria: VictoriaMetrics, loop_run: LoopRun) -> None:
+        self.put(victoria, "told-1", SystemClock().now() - 2000, used=60_000, free=20_000, total=81_559)
+        assert read(loop_run, victoria, ["told-1"]).memory_total.tolist() == [81_559 * MIB]
+
+
+def test_samples_have_the_time_at_which_they_were_scraped(victoria: VictoriaMetrics, loop_run: LoopRun) -> None:
+    scraped_at = SystemClock().now() // 1000 * 1000
+    for gpu, name, age in (("0", "UTIL", 45_000), ("1", "UTIL", 2000), ("2", "TEMP", 30_000), ("0", "TEMP", 1000)):
+        at = scraped_at - age
+        victoria.put(f"DCGM_FI_DEV_GPU_{name}", {"gpu": gpu, "Hostname": "times-1"}, [(at - 60_000, 1), (at, 5)])
+    found = read(loop_run, victoria, ["times-1"])
+    assert found.sampled_at is not None
+    assert (scraped_at - found.sampled_at).tolist() == [45_000, 2000, 30_000], "that of the utilization before others"
 
 
 def test_what_is_no_measurement_is_dropped(victoria: VictoriaMetrics, loop_run: LoopRun) -> None:
@@ -94,7 +158,7 @@ def test_nodes_of_other_clusters_are_not_ours(victoria: VictoriaMetrics, loop_ru
 def test_a_prefix_and_another_label_are_followed(victoria: VictoriaMetrics, loop_run: LoopRun) -> None:
     now(victoria, "site_gpu_gfx_activity", {"gpu_id": "0", "hostname": "pod-7", "instance": "pre-1:5000"}, 30)
     assert len(read(loop_run, victoria, ["pre-1"]).device) == 0
-    found = read(loop_run, victoria, ["pre-1"], Names("site_", "instance"))
+    found = read(loop_run, victoria, ["pre-1"], ExporterSchema("site_", "instance"))
     assert found.utilization.tolist() == pytest.approx([0.3])
 
 
@@ -102,6 +166,33 @@ def test_of_two_names_for_one_quantity_the_first_counts(victoria: VictoriaMetric
     for name, value in (("gpu_utilization", 10), ("gpu_gfx_activity", 20)):
         now(victoria, name, {"gpu_id": "0", "hostname": "twice-1"}, value)
     assert read(loop_run, victoria, ["twice-1"]).utilization.tolist() == pytest.approx([0.2])
+
+
+def test_samples_have_the_uuids_of_their_gpus(victoria: VictoriaMetrics, loop_run: LoopRun) -> None:
+    amd = "72ff740f-0000-1000-804c-3b58bf67050e"
+    now(victoria, "DCGM_FI_DEV_GPU_UTIL", {"gpu": "0", "Hostname": "id-1", "UUID": "GPU-1"}, 10)
+    now(victoria, "DCGM_FI_DEV_XID_ERRORS", {"gpu": "0", "Hostname": "id-1", "UUID": "GPU-1"}, 79)
+    now(victoria, "gpu_gfx_activity", {"gpu_id": "1", "hostname": "id-1", "gpu_uuid": amd}, 20)
+    now(victoria, "gpu_package_power", {"gpu_id": "1", "hostname": "id-1"}, 300)
+    now(victoria, "gpu_gfx_activity", {"gpu_id": "2", "hostname": "id-1"}, 30)
+    found = read(loop_run, victoria, ["id-1"])
+    assert found.uuid is not None
+    assert found.uuid.tolist() == [b"GPU-1", b"GPU-724c3b58bf67050e", b""]
+    assert found.utilization.tolist() == pytest.approx([0.1, 0.2, 0.3])
+    assert found.power[1] == 300, "a series without the label is of the GPU at its place"
+    assert [fault.uuid for fault in found.faults] == ["GPU-1"]
+
+
+def test_the_newest_sample_of_a_renumbered_gpu_counts(victoria: VictoriaMetrics, loop_run: LoopRun) -> None:
+    """The series of the places before the renumbering still exist for a while."""
+    at = SystemClock().now()
+    for uuid, gpu, value, age in (("X", "0", 1, 60_000), ("Y", "1", 2, 60_000), ("X", "1", 3, 0), ("Y", "0", 4, 0)):
+        labels = {"gpu": gpu, "Hostname": "swapped-1", "UUID": uuid}
+        now(victoria, "DCGM_FI_DEV_GPU_UTIL", labels, value, at - age)
+    found = read(loop_run, victoria, ["swapped-1"])
+    assert found.uuid is not None
+    assert (found.device.tolist(), found.uuid.tolist()) == ([0, 1], [b"Y", b"X"])
+    assert found.utilization.tolist() == pytest.approx([0.04, 0.03])
 
 
 @pytest.mark.parametrize("host", ['q"} or vector(1) #', "b\\", "n\nl", "a.*", "(a|b)", "ü[", "tab\t", "%d{{"])
@@ -116,14 +207,14 @@ def test_a_source_that_dies_says_so_and_is_there_again_when_it_is(
 ) -> None:
     now(own_victoria, "gpu_gfx_activity", {"gpu_id": "0", "hostname": "n1"}, 5)
     source = source_of(own_victoria.url.replace("127", "ada:hunter2@127"), ["n1"])
-    assert len(loop_run(source.readings()).device) == 1
+    assert len(loop_run(source.collect()).device) == 1
     own_victoria.stop()
     with pytest.raises(StokerError) as refused:
-        loop_run(source.readings())
-    assert refused.value.code is ErrorCode.BACKEND_DOWN
+        loop_run(source.collect())
+    assert refused.value.code is ErrorCode.UNAVAILABLE
     assert own_victoria.url in refused.value.message
     assert "hunter2" not in f"{refused.value.message} {refused.value.hint}"
     own_victoria.start()
     now(own_victoria, "gpu_gfx_activity", {"gpu_id": "0", "hostname": "n1"}, 6)
-    assert loop_run(source.readings()).utilization.tolist() == pytest.approx([0.06])
+    assert loop_run(source.collect()).utilization.tolist() == pytest.approx([0.06])
     loop_run(source.close())

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import httpx
 import pytest
 from tests.debian import program
-from tests.engine.live import LiveServer, until
-from tests.engine.telemetry.servers import RealPrometheus
+from tests.integration.live_server import LiveServer, until
+from tests.integration.telemetry.servers import RealPrometheus
 
 SCRAPE = """
 global: {{scrape_interval: 1s}}

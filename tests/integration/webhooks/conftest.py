@@ -2,14 +2,14 @@ import time
 
 import pytest
 from tests.conftest import LoopRun
-from tests.engine.webhooks.lab import HookLab
+from tests.integration.webhooks.harness import HookHarness
 
-from stoker.store.base import Store
+from stoker.store.db.base import Store
 
 
 @pytest.fixture
-def hooks(store: Store, loop_run: LoopRun) -> HookLab:
+def hooks(store: Store, loop_run: LoopRun) -> HookHarness:
     """On each kind of database."""
-    lab = HookLab(store, time.time_ns() // 1_000_000)
-    loop_run(lab.found())
-    return lab
+    harness = HookHarness(store, time.time_ns() // 1_000_000)
+    loop_run(harness.found())
+    return harness

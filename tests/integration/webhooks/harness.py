@@ -7,44 +7,36 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from msgspec import structs
-from tests.engine.controller.lab import CLUSTER, workspace
+from tests.clock import ManualClock
+from tests.integration.controller.harness import CLUSTER, new_supervisor, workspace
 
-from stoker.controller.post import Post
-from stoker.controller.webhooks import Courier
-from stoker.domain.events import Event, Placed, PodsEnded, PodsUp
-from stoker.domain.identity import Cluster, Department, Quota
-from stoker.domain.lifecycle import created, transition
-from stoker.domain.listing import Window
-from stoker.domain.names import new_uuid
-from stoker.domain.webhook_signatures import secret_text
-from stoker.domain.webhooks import Delivery, EventType, Webhook
-from stoker.domain.workload import Kind, Spec, Workload
-from stoker.server.names import Names
-from stoker.store import clusters, departments, outbox, webhooks, workloads, workspaces
-from stoker.store.base import Store, Transaction
-from stoker.store.signal import Signal
+from stoker.controller.webhooks.delivery import DeliveryWorker
+from stoker.controller.webhooks.sender import WebhookSender
+from stoker.domain.access.identity import Cluster, Department, Quota
+from stoker.domain.names import new_uuid4
+from stoker.domain.queries.pages import PageRequest
+from stoker.domain.webhooks.model import Webhook, WebhookDelivery, WebhookEventType
+from stoker.domain.webhooks.signatures import encode_secret
+from stoker.domain.workload.events import Dispatched, LifecycleEvent, PodsFinished, PodsReady
+from stoker.domain.workload.lifecycle import submit_transition, transition
+from stoker.domain.workload.model import Workload
+from stoker.domain.workload.spec import Kind, Spec
+from stoker.server.dns import Resolver
+from stoker.store.cluster import clusters
+from stoker.store.db.base import Store, Transaction
+from stoker.store.db.notify import ChangeNotifier
+from stoker.store.identity import departments, workspaces
+from stoker.store.webhooks import outbox, subscriptions
+from stoker.store.workloads import transitions
 
-SECRET = secret_text(b"a secret of thirty-two bytes ..!")
-
-
-class MovingClock:
-    """Stands at the present, and is moved on by the test."""
-
-    def __init__(self, now: int) -> None:
-        self._now = now
-
-    def now(self) -> int:
-        return self._now
-
-    def advance(self, seconds: float) -> None:
-        self._now += round(seconds * 1000)
+SECRET = encode_secret(b"a secret of thirty-two bytes ..!")
 
 
-class HookLab:
+class HookHarness:
     def __init__(self, store: Store, now: int) -> None:
         self.store = store
-        self.clock = MovingClock(now)
-        self.signal = Signal()
+        self.clock = ManualClock(now)
+        self.signal = ChangeNotifier()
         self._numbers = itertools.count(1)
 
     async def found(self) -> None:
@@ -56,16 +48,16 @@ class HookLab:
 
         await self.store.write(change)
 
-    async def hook(self, url: str, *events: EventType, workspace_id: int | None = None) -> str:
+    async def hook(self, url: str, *events: WebhookEventType, workspace_id: int | None = None) -> str:
         now = self.clock.now()
         added = Webhook(f"hook-{next(self._numbers)}", url, "", workspace_id, None, events, True, "", now, now)
-        await self.store.write(lambda tx: webhooks.add(tx, added, SECRET))
+        await self.store.write(lambda tx: subscriptions.add(tx, added, SECRET))
         return added.id
 
     async def submit(self, workspace_id: int = 1, **fields: Any) -> Workload:
         now = self.clock.now()
         workload = Workload(
-            uid=new_uuid(),
+            uid=new_uuid4(),
             slug=f"job-{next(self._numbers)}",
             name="job",
             kind=Kind.JOB,
@@ -74,22 +66,22 @@ class HookLab:
             namespace=f"team-{workspace_id}",
             user_id="1",
             user_name="li.wei",
-            origin_api="safe",
+            origin_api="management",
             spec=Spec(),
             submitted_at=now,
             phase_at=now,
         )
         workload = structs.replace(workload, **fields)
-        await self.store.write(lambda tx: workloads.add(tx, created(workload)))
+        await self.store.write(lambda tx: transitions.add(tx, submit_transition(workload)))
         return workload
 
-    async def happen(self, workload: Workload, *events: Event) -> Workload:
+    async def happen(self, workload: Workload, *events: LifecycleEvent) -> Workload:
         def change(transaction: Transaction) -> Workload:
             now = workload
             for event in events:
                 step = transition(now, event)
                 assert step is not None, (now, event)
-                workloads.apply(transaction, now, step)
+                transitions.apply(transaction, now, step)
                 now = step.workload
             return now
 
@@ -100,12 +92,14 @@ class HookLab:
     async def end(self, *, success: bool = True, workspace_id: int = 1) -> Workload:
         """A workload that has come to its end."""
         at = self.clock.now()
-        over = PodsEnded(at, success, "pod job-0 exited with code 3" if not success else "every pod succeeded")
-        return await self.happen(await self.submit(workspace_id), Placed(at), PodsUp(at), over)
+        over = PodsFinished(at, success, "pod job-0 exited with code 3" if not success else "every pod succeeded")
+        return await self.happen(await self.submit(workspace_id), Dispatched(at), PodsReady(at), over)
 
-    def courier(self, store: Store, **options: Any) -> Courier:
-        post = Post(Names().resolve, private=True, **options)
-        return Courier(store, self.clock, lambda count: bytes(count), self.signal, post)
+    def courier(self, store: Store, **options: Any) -> DeliveryWorker:
+        post = WebhookSender(Resolver().resolve, private=True, **options)
+        return DeliveryWorker(
+            store, self.clock, lambda count: bytes(count), self.signal, post, new_supervisor(self.clock)
+        )
 
     @contextlib.asynccontextmanager
     async def delivering(self, store: Any = None, **options: Any) -> AsyncIterator[None]:
@@ -117,12 +111,12 @@ class HookLab:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
 
-    async def deliveries(self, hook: str) -> Sequence[Delivery]:
+    async def deliveries(self, hook: str) -> Sequence[WebhookDelivery]:
         """Oldest first."""
-        found = await self.store.read(lambda tx: outbox.deliveries(tx, hook, Window(limit=1000)))
+        found = await self.store.read(lambda tx: outbox.list_deliveries(tx, hook, PageRequest(limit=1000)))
         return found.items[::-1]
 
-    async def until(self, hook: str, check: Callable[[Sequence[Delivery]], bool]) -> Sequence[Delivery]:
+    async def until(self, hook: str, check: Callable[[Sequence[WebhookDelivery]], bool]) -> Sequence[WebhookDelivery]:
         try:
             async with asyncio.timeout(20):
                 while not check(found := await self.deliveries(hook)):

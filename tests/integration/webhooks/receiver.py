@@ -1,4 +1,4 @@
-"""A receiver of webhooks on this machine: it keeps what it is sent, and answers as it is told."""
+"""A webhook receiver on this machine: records requests and returns scripted responses."""
 
 import asyncio
 import contextlib

@@ -7,35 +7,42 @@ from typing import Any
 import pytest
 from msgspec import structs
 from tests.conftest import LoopRun
-from tests.engine.webhooks.lab import SECRET, HookLab
-from tests.engine.webhooks.receiver import HANG, Receiver, status
+from tests.integration.webhooks.harness import SECRET, HookHarness
+from tests.integration.webhooks.receiver import HANG, Receiver, status
 
-from stoker.controller import webhooks as controller
-from stoker.controller.lease import Lease, LeaseLostError
-from stoker.controller.retention import forget_once
-from stoker.controller.webhooks import LEASE
+from stoker.controller.policy.retention import purge_once
+from stoker.controller.runtime.lease import Lease, LeaseLostError
+from stoker.controller.webhooks import delivery as controller
+from stoker.controller.webhooks.delivery import FAILURE_PAUSE_SECONDS, LEASE_NAME
+from stoker.domain.cluster.node import Device, Node
+from stoker.domain.cluster.samples import GpuFault
 from stoker.domain.errors import ErrorCode, StokerError
-from stoker.domain.events import Placed, PodsUp, Preempted, StopAsked
-from stoker.domain.lifecycle import transition
-from stoker.domain.node import Device, Node
-from stoker.domain.readings import GpuFault
-from stoker.domain.settings import Settings
-from stoker.domain.webhook_signatures import secret_text
-from stoker.domain.webhooks import RETRY_SECONDS, DeliveryState, EventType
-from stoker.store import gpu_spans, node_faults, nodes, outbox, webhooks, workloads
-from stoker.store.base import Store, Transaction
-from stoker.store.outbox import Outcome
+from stoker.domain.settings.schema import Settings
+from stoker.domain.webhooks.model import DeliveryState, WebhookEventType
+from stoker.domain.webhooks.retries import RETRY_DELAYS_SECONDS
+from stoker.domain.webhooks.signatures import encode_secret
+from stoker.domain.workload.events import Dispatched, PodsReady, Preempted, StopRequested
+from stoker.domain.workload.lifecycle import transition
+from stoker.store.cluster import gpu_availability, node_events, nodes
+from stoker.store.db.base import Store, Transaction
+from stoker.store.webhooks import outbox, subscriptions
+from stoker.store.webhooks.outbox import DeliveryResult
+from stoker.store.workloads import transitions
+
+pytestmark = pytest.mark.slow
 
 
-def test_every_end_is_told_once_in_order_and_signed(hooks: HookLab, loop_run: LoopRun) -> None:
+def test_every_end_is_told_once_in_order_and_signed(hooks: HookHarness, loop_run: LoopRun) -> None:
     async def play() -> None:
         async with Receiver.listening() as receiver:
             everything = await hooks.hook(receiver.url)
             at = hooks.clock.now()
             done = await hooks.end()
             failed = await hooks.end(success=False, workspace_id=2)
-            stopped = await hooks.happen(await hooks.submit(), StopAsked(at, "li.wei"))
-            moved = await hooks.happen(await hooks.submit(preemptible=True), Placed(at), PodsUp(at), Preempted(at, "x"))
+            stopped = await hooks.happen(await hooks.submit(), StopRequested(at, "li.wei"))
+            moved = await hooks.happen(
+                await hooks.submit(preemptible=True), Dispatched(at), PodsReady(at), Preempted(at, "x")
+            )
             async with hooks.delivering():
                 received = await receiver.until(lambda found: len(found) == 4)
                 told = await hooks.until(everything, lambda found: all(each.next_at is None for each in found))
@@ -72,9 +79,9 @@ def test_every_end_is_told_once_in_order_and_signed(hooks: HookLab, loop_run: Lo
     loop_run(play())
 
 
-def test_a_webhook_hears_only_what_it_asked_for(hooks: HookLab, loop_run: LoopRun) -> None:
+def test_a_webhook_hears_only_what_it_asked_for(hooks: HookHarness, loop_run: LoopRun) -> None:
     async def play() -> None:
-        failures = await hooks.hook("https://hooks.example.com/", EventType.WORKLOAD_FAILED)
+        failures = await hooks.hook("https://hooks.example.com/", WebhookEventType.WORKLOAD_FAILED)
         second = await hooks.hook("https://hooks.example.com/", workspace_id=2)
         off = await hooks.hook("https://hooks.example.com/")
         await hooks.store.write(lambda tx: _disable(tx, off))
@@ -83,8 +90,8 @@ def test_a_webhook_hears_only_what_it_asked_for(hooks: HookLab, loop_run: LoopRu
                 await hooks.end(success=success, workspace_id=workspace_id)
         found = {each: [told.event for told in await hooks.deliveries(each)] for each in (failures, second, off)}
         assert found == {
-            failures: [EventType.WORKLOAD_FAILED] * 2,
-            second: [EventType.WORKLOAD_COMPLETED, EventType.WORKLOAD_FAILED],
+            failures: [WebhookEventType.WORKLOAD_FAILED] * 2,
+            second: [WebhookEventType.WORKLOAD_COMPLETED, WebhookEventType.WORKLOAD_FAILED],
             off: [],
         }
 
@@ -92,18 +99,18 @@ def test_a_webhook_hears_only_what_it_asked_for(hooks: HookLab, loop_run: LoopRu
 
 
 def _disable(transaction: Transaction, hook: str) -> None:
-    found = webhooks.find(transaction, hook)
+    found = subscriptions.find(transaction, hook)
     assert found is not None
-    webhooks.replace(transaction, structs.replace(found, enabled=False))
+    subscriptions.update(transaction, structs.replace(found, enabled=False))
 
 
-def test_what_fails_comes_again_with_the_same_id_until_it_is_given_up(hooks: HookLab, loop_run: LoopRun) -> None:
+def test_what_fails_comes_again_with_the_same_id_until_it_is_given_up(hooks: HookHarness, loop_run: LoopRun) -> None:
     async def play() -> None:
         async with Receiver.listening() as receiver, hooks.delivering():
             hook = await hooks.hook(receiver.url)
-            receiver.answers = [status(500)] * len(RETRY_SECONDS)
+            receiver.answers = [status(500)] * len(RETRY_DELAYS_SECONDS)
             await hooks.end()
-            for tries, wait in enumerate((*RETRY_SECONDS[1:], None), 1):
+            for tries, wait in enumerate((*RETRY_DELAYS_SECONDS[1:], None), 1):
                 [told] = await hooks.until(hook, lambda found, n=tries: found[0].tries == n)
                 assert (told.status, told.error) == (500, "It answered 500.")
                 if wait is None:
@@ -113,13 +120,13 @@ def test_what_fails_comes_again_with_the_same_id_until_it_is_given_up(hooks: Hoo
                     hooks.clock.advance(wait)
                     hooks.signal.notify()
         assert len({each.id for each in receiver.received}) == 1
-        assert len(receiver.received) == len(RETRY_SECONDS)
+        assert len(receiver.received) == len(RETRY_DELAYS_SECONDS)
         assert receiver.received[-1].headers["webhook-timestamp"] == str(hooks.clock.now() // 1000)
 
     loop_run(play())
 
 
-def test_a_receiver_may_ask_for_more_time(hooks: HookLab, loop_run: LoopRun) -> None:
+def test_a_receiver_may_ask_for_more_time(hooks: HookHarness, loop_run: LoopRun) -> None:
     async def play() -> None:
         async with Receiver.listening() as receiver, hooks.delivering():
             hook = await hooks.hook(receiver.url)
@@ -131,7 +138,7 @@ def test_a_receiver_may_ask_for_more_time(hooks: HookLab, loop_run: LoopRun) -> 
     loop_run(play())
 
 
-def test_410_disables_the_webhook_and_gives_up_what_was_on_its_way(hooks: HookLab, loop_run: LoopRun) -> None:
+def test_410_disables_the_webhook_and_gives_up_what_was_on_its_way(hooks: HookHarness, loop_run: LoopRun) -> None:
     async def play() -> None:
         async with Receiver.listening() as receiver:
             hook = await hooks.hook(receiver.url)
@@ -146,7 +153,7 @@ def test_410_disables_the_webhook_and_gives_up_what_was_on_its_way(hooks: HookLa
                 (DeliveryState.GIVEN_UP, 0),
             ]
             assert len(await hooks.deliveries(hook)) == 2
-            found = await hooks.store.read(lambda tx: webhooks.find(tx, hook))
+            found = await hooks.store.read(lambda tx: subscriptions.find(tx, hook))
             assert found is not None
             assert (found.enabled, found.disabled_because) == (False, "The receiver answered 410: it wants no more.")
             assert len(receiver.received) == 1
@@ -154,7 +161,7 @@ def test_410_disables_the_webhook_and_gives_up_what_was_on_its_way(hooks: HookLa
     loop_run(play())
 
 
-def test_a_receiver_that_hangs_holds_up_no_other(hooks: HookLab, loop_run: LoopRun) -> None:
+def test_a_receiver_that_hangs_holds_up_no_other(hooks: HookHarness, loop_run: LoopRun) -> None:
     async def play() -> None:
         async with Receiver.listening() as slow, Receiver.listening() as quick, hooks.delivering(limit_seconds=600.0):
             slow.answers = [HANG]
@@ -169,9 +176,9 @@ def test_a_receiver_that_hangs_holds_up_no_other(hooks: HookLab, loop_run: LoopR
 
 
 def test_many_events_for_receivers_that_hang_leave_the_others_their_turn(
-    hooks: HookLab, loop_run: LoopRun, monkeypatch: pytest.MonkeyPatch
+    hooks: HookHarness, loop_run: LoopRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(controller, "AT_ONCE", 1)
+    monkeypatch.setattr(controller, "DELIVERY_CONCURRENCY", 1)
 
     async def play() -> None:
         async with Receiver.listening() as stuck, Receiver.listening() as good:
@@ -187,7 +194,7 @@ def test_many_events_for_receivers_that_hang_leave_the_others_their_turn(
     loop_run(play())
 
 
-def test_an_answer_without_end_is_not_read_to_its_end(hooks: HookLab, loop_run: LoopRun) -> None:
+def test_an_answer_without_end_is_not_read_to_its_end(hooks: HookHarness, loop_run: LoopRun) -> None:
     async def play() -> None:
         async with Receiver.listening() as receiver, hooks.delivering():
             hook = await hooks.hook(receiver.url)
@@ -198,7 +205,7 @@ def test_an_answer_without_end_is_not_read_to_its_end(hooks: HookLab, loop_run: 
     loop_run(play())
 
 
-def test_what_was_sent_and_not_written_down_comes_again_and_is_the_same(hooks: HookLab, loop_run: LoopRun) -> None:
+def test_what_was_sent_and_not_written_down_comes_again_and_is_the_same(hooks: HookHarness, loop_run: LoopRun) -> None:
     async def play() -> None:
         async with Receiver.listening() as receiver:
             hook = await hooks.hook(receiver.url)
@@ -231,10 +238,10 @@ class FullDisk:
         if not self.full:
             return await self._store.write(change)
         self.refused.set()
-        raise StokerError(ErrorCode.BACKEND_DOWN, "The disk is full.")
+        raise StokerError(ErrorCode.UNAVAILABLE, "The disk is full.")
 
 
-def test_on_a_full_disk_no_receiver_gets_the_same_again_and_again(hooks: HookLab, loop_run: LoopRun) -> None:
+def test_on_a_full_disk_no_receiver_gets_the_same_again_before_a_pause(hooks: HookHarness, loop_run: LoopRun) -> None:
     disk = FullDisk(hooks.store)
 
     async def play() -> None:
@@ -249,19 +256,22 @@ def test_on_a_full_disk_no_receiver_gets_the_same_again_and_again(hooks: HookLab
                 for count in (1, 2, 3):
                     await hooks.end(workspace_id=2)
                     await hooks.until(hook, lambda found, n=count: [each.tries for each in found] == [1] * n)
-            assert len(first.received) == 1
+                assert len(first.received) == 1
+                hooks.clock.advance(FAILURE_PAUSE_SECONDS)
+                one, again = await first.until(lambda found: len(found) == 2)
+                assert one.headers["webhook-id"] == again.headers["webhook-id"]
 
     loop_run(play())
 
 
-def test_a_replaced_secret_is_good_for_a_while(hooks: HookLab, loop_run: LoopRun) -> None:
-    new = secret_text(b"n" * 32)
+def test_a_replaced_secret_is_good_for_a_while(hooks: HookHarness, loop_run: LoopRun) -> None:
+    new = encode_secret(b"n" * 32)
 
     async def play() -> None:
         now = hooks.clock.now()
         async with Receiver.listening() as receiver, hooks.delivering():
             hook = await hooks.hook(receiver.url)
-            await hooks.store.write(lambda tx: webhooks.set_secret(tx, hook, new, now, now + 1000))
+            await hooks.store.write(lambda tx: subscriptions.set_secret(tx, hook, new, now, now + 1000))
             await hooks.end()
             [both] = await receiver.until(lambda found: len(found) == 1)
             hooks.clock.advance(1)
@@ -275,9 +285,9 @@ def test_a_replaced_secret_is_good_for_a_while(hooks: HookLab, loop_run: LoopRun
     loop_run(play())
 
 
-def test_of_two_servers_one_delivers_and_the_other_takes_over(hooks: HookLab, loop_run: LoopRun) -> None:
+def test_of_two_servers_one_delivers_and_the_other_takes_over(hooks: HookHarness, loop_run: LoopRun) -> None:
     async def play() -> None:
-        first, second = (Lease(hooks.store, LEASE, name, hooks.clock, takeover=True) for name in ("a", "b"))
+        first, second = (Lease(hooks.store, LEASE_NAME, name, hooks.clock, takeover=True) for name in ("a", "b"))
         async with Receiver.listening() as receiver:
             hook = await hooks.hook(receiver.url)
             one = asyncio.create_task(hooks.courier(await first.acquire()).run())
@@ -298,7 +308,7 @@ def test_of_two_servers_one_delivers_and_the_other_takes_over(hooks: HookLab, lo
 
 
 def test_what_was_sent_is_forgotten_after_a_while_and_what_is_on_its_way_is_not(
-    hooks: HookLab, loop_run: LoopRun
+    hooks: HookHarness, loop_run: LoopRun
 ) -> None:
     async def play() -> None:
         hook = await hooks.hook("https://hooks.example.com/")
@@ -306,57 +316,57 @@ def test_what_was_sent_is_forgotten_after_a_while_and_what_is_on_its_way_is_not(
             await hooks.end()
         delivered, _ = await hooks.deliveries(hook)
         now = hooks.clock.now()
-        done = Outcome(DeliveryState.DELIVERED, 1, None, now, 204, "")
-        await hooks.store.write(lambda tx: outbox.record(tx, delivered.number, done))
+        done = DeliveryResult(DeliveryState.DELIVERED, 1, None, now, 204, "")
+        await hooks.store.write(lambda tx: outbox.record_result(tx, delivered.number, done))
         hooks.clock.advance(86_400)
-        await forget_once(hooks.store, Settings(webhook_days=1), hooks.clock)
+        await purge_once(hooks.store, Settings(webhook_days=1), hooks.clock)
         assert len(await hooks.deliveries(hook)) == 2
         hooks.clock.advance(1)
-        await forget_once(hooks.store, Settings(webhook_days=1), hooks.clock)
+        await purge_once(hooks.store, Settings(webhook_days=1), hooks.clock)
         assert [each.state for each in await hooks.deliveries(hook)] == [DeliveryState.PENDING]
 
     loop_run(play())
 
 
-def test_a_change_that_is_taken_back_tells_nobody(hooks: HookLab, loop_run: LoopRun) -> None:
+def test_a_change_that_is_taken_back_tells_nobody(hooks: HookHarness, loop_run: LoopRun) -> None:
     async def play() -> None:
         hook = await hooks.hook("https://hooks.example.com/")
         waiting = await hooks.submit()
 
         def stop(transaction: Transaction) -> None:
-            step = transition(waiting, StopAsked(hooks.clock.now(), "li.wei"))
+            step = transition(waiting, StopRequested(hooks.clock.now(), "li.wei"))
             assert step is not None
-            workloads.apply(transaction, waiting, step)
-            assert outbox.first_due(transaction) == {hook: 0}
+            transitions.apply(transaction, waiting, step)
+            assert outbox.next_due_by_webhook(transaction) == {hook: 0}
             raise RuntimeError("a power cut")
 
         with pytest.raises(RuntimeError):
             await hooks.store.write(stop)
         assert not await hooks.deliveries(hook)
-        await hooks.happen(waiting, StopAsked(hooks.clock.now(), "li.wei"))
+        await hooks.happen(waiting, StopRequested(hooks.clock.now(), "li.wei"))
         assert len(await hooks.deliveries(hook)) == 1
 
     loop_run(play())
 
 
-def test_where_there_are_no_webhooks_nothing_is_written(hooks: HookLab, loop_run: LoopRun) -> None:
+def test_where_there_are_no_webhooks_nothing_is_written(hooks: HookHarness, loop_run: LoopRun) -> None:
     async def play() -> None:
         await hooks.end()
-        rows = await hooks.store.read(lambda tx: tx.all("SELECT COUNT(*) FROM webhook_delivery"))
+        rows = await hooks.store.read(lambda tx: tx.fetch_all("SELECT COUNT(*) FROM webhook_delivery"))
         assert rows == [(0,)]
 
     loop_run(play())
 
 
-def test_a_faulty_node_is_told_once_and_so_is_its_recovery(hooks: HookLab, loop_run: LoopRun) -> None:
+def test_a_faulty_node_is_told_once_and_so_is_its_recovery(hooks: HookHarness, loop_run: LoopRun) -> None:
     well = Node("node-1", 1000, 1, (Device(0, "gpu-0", "H100"),))
     broken = Node("node-1", 1000, 1, (Device(0, "gpu-0", "H100", fault="fell off the bus"),))
 
     async def look(node: Node) -> None:
         def change(transaction: Transaction) -> None:
             at = hooks.clock.now()
-            write = lambda: nodes.put(transaction, "cluster-1", [node], at)  # noqa: E731
-            node_faults.telling(transaction, "cluster-1", {node.name}, at, write)
+            write = lambda: nodes.upsert(transaction, "cluster-1", [node], at)  # noqa: E731
+            node_events.write_with_events(transaction, "cluster-1", {node.name}, at, write)
 
         await hooks.store.write(change)
         hooks.clock.advance(1)
@@ -364,8 +374,8 @@ def test_a_faulty_node_is_told_once_and_so_is_its_recovery(hooks: HookLab, loop_
     async def say(*faults: GpuFault) -> None:
         def change(transaction: Transaction) -> None:
             at = hooks.clock.now()
-            write = lambda: gpu_spans.report(transaction, "cluster-1", faults, at)  # noqa: E731
-            node_faults.telling(transaction, "cluster-1", {"node-1"}, at, write)
+            write = lambda: gpu_availability.sync_reported_faults(transaction, "cluster-1", faults, at)  # noqa: E731
+            node_events.write_with_events(transaction, "cluster-1", {"node-1"}, at, write)
 
         await hooks.store.write(change)
         hooks.clock.advance(1)

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from tests.certificates import certificate_of
 from tests.conftest import LoopRun
-from tests.engine.webhooks.receiver import HANG, Receiver, status
+from tests.integration.webhooks.receiver import HANG, Receiver, status
 
-from stoker.controller.post import Answer, Post
+from stoker.controller.webhooks.sender import DeliveryResponse, WebhookSender
 
 
-class Names:
+class ScriptedResolver:
     """Gives each of the answers once, and then the last one for ever."""
 
     def __init__(self, *answers: Sequence[str]) -> None:
@@ -24,7 +24,7 @@ class Names:
         return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
 
 
-async def send(post: Post, url: str) -> Answer:
+async def send(post: WebhookSender, url: str) -> DeliveryResponse:
     try:
         return await post.send(url, {"webhook-id": "msg_1"}, b"{}")
     finally:
@@ -45,7 +45,7 @@ def test_what_is_not_on_the_public_internet_is_not_connected_to(host: str, addre
     async def play() -> None:
         async with Receiver.listening() as receiver:
             url = f"https://{host}:{receiver.port}/"
-            answer = await send(Post(Names([address]).resolve, private=False), url)
+            answer = await send(WebhookSender(ScriptedResolver([address]).resolve, private=False), url)
             assert answer.status is None
             assert "is not on the public internet" in answer.error
             assert receiver.connections == 0
@@ -56,9 +56,11 @@ def test_what_is_not_on_the_public_internet_is_not_connected_to(host: str, addre
 def test_a_name_that_turns_to_this_machine_is_left_alone(loop_run: LoopRun) -> None:
     async def play() -> None:
         async with Receiver.listening() as receiver:
-            names = Names(["8.8.8.8"], ["127.0.0.1"])
+            names = ScriptedResolver(["8.8.8.8"], ["127.0.0.1"])
             assert await names.resolve("hooks.example.com", receiver.port) == ["8.8.8.8"]  # when it was registered
-            answer = await send(Post(names.resolve, private=False), f"https://hooks.example.com:{receiver.port}/")
+            answer = await send(
+                WebhookSender(names.resolve, private=False), f"https://hooks.example.com:{receiver.port}/"
+            )
             assert answer.error == "hooks.example.com (127.0.0.1) is not on the public internet."
             assert receiver.connections == 0
 
@@ -73,9 +75,9 @@ def test_a_name_is_looked_up_once_and_its_first_address_spoken_to(
 
     async def play() -> None:
         async with Receiver.listening() as receiver:
-            names = Names(["127.0.0.1"], ["192.0.2.1"])
+            names = ScriptedResolver(["127.0.0.1"], ["192.0.2.1"])
             url = f"http://hooks.example.com:{receiver.port}/x?y=1"
-            assert await send(Post(names.resolve, private=True), url) == Answer(204)
+            assert await send(WebhookSender(names.resolve, private=True), url) == DeliveryResponse(204)
             assert names.asked == [("hooks.example.com", receiver.port)]
             assert receiver.received[0].headers["host"] == f"hooks.example.com:{receiver.port}"
 
@@ -86,8 +88,8 @@ def test_no_redirect_is_followed(loop_run: LoopRun) -> None:
     async def play() -> None:
         async with Receiver.listening() as receiver, Receiver.listening() as inside:
             receiver.answers = [status(307, f"location: {inside.url}")]
-            answer = await send(Post(Names(["127.0.0.1"]).resolve, private=True), receiver.url)
-            assert answer == Answer(307, "It answered with a redirect, and none is followed.")
+            answer = await send(WebhookSender(ScriptedResolver(["127.0.0.1"]).resolve, private=True), receiver.url)
+            assert answer == DeliveryResponse(307, "It answered with a redirect, and none is followed.")
             assert inside.connections == 0
 
     loop_run(play())
@@ -111,8 +113,8 @@ def test_a_receiver_says_when_to_come_again_in_seconds_or_as_a_date(
     async def play() -> None:
         async with Receiver.listening() as receiver:
             receiver.answers = [status(503, *headers)]
-            answer = await send(Post(Names(["127.0.0.1"]).resolve, private=True), receiver.url)
-            assert answer == Answer(503, "It answered 503.", seconds)
+            answer = await send(WebhookSender(ScriptedResolver(["127.0.0.1"]).resolve, private=True), receiver.url)
+            assert answer == DeliveryResponse(503, "It answered 503.", seconds)
 
     loop_run(play())
 
@@ -122,9 +124,11 @@ def test_a_receiver_that_cannot_be_reached_or_found_is_said_to_be(loop_run: Loop
         raise OSError(-2, "Name or service not known")
 
     async def play() -> None:
-        answer = await send(Post(nobody, private=False), "https://hooks.example.com/")
+        answer = await send(WebhookSender(nobody, private=False), "https://hooks.example.com/")
         assert answer.error == "Its name could not be looked up: Name or service not known."
-        answer = await send(Post(Names(["127.0.0.1"]).resolve, private=True), "http://hooks.example.com:1/")
+        answer = await send(
+            WebhookSender(ScriptedResolver(["127.0.0.1"]).resolve, private=True), "http://hooks.example.com:1/"
+        )
         assert answer.error.startswith("It could not be reached: ")
 
     loop_run(play())
@@ -134,8 +138,8 @@ def test_what_another_kind_of_server_says_is_not_told(loop_run: LoopRun) -> None
     async def play() -> None:
         async with Receiver.listening() as receiver:
             receiver.answers = [b"-ERR secret of redis\r\n\r\n"]
-            answer = await send(Post(Names(["127.0.0.1"]).resolve, private=True), receiver.url)
-            assert answer == Answer(None, "It did not answer as a web server does.")
+            answer = await send(WebhookSender(ScriptedResolver(["127.0.0.1"]).resolve, private=True), receiver.url)
+            assert answer == DeliveryResponse(None, "It did not answer as a web server does.")
 
     loop_run(play())
 
@@ -144,8 +148,8 @@ def test_a_receiver_that_says_nothing_is_waited_for_only_so_long(loop_run: LoopR
     async def play() -> None:
         async with Receiver.listening() as receiver:
             receiver.answers = [HANG]
-            post = Post(Names(["127.0.0.1"]).resolve, private=True, limit_seconds=0.2)
-            assert await send(post, receiver.url) == Answer(None, "It did not answer within 0.2 s.")
+            post = WebhookSender(ScriptedResolver(["127.0.0.1"]).resolve, private=True, limit_seconds=0.2)
+            assert await send(post, receiver.url) == DeliveryResponse(None, "It did not answer within 0.2 s.")
 
     loop_run(play())
 
@@ -160,11 +164,13 @@ def test_over_tls_the_receiver_must_be_who_the_url_names(
 
     async def play() -> None:
         async with Receiver.listening(context) as receiver:
-            names = Names(["127.0.0.1"])
+            names = ScriptedResolver(["127.0.0.1"])
             good = f"https://hooks.example.com:{receiver.port}/"
-            assert await send(Post(names.resolve, private=True), good) == Answer(204)
-            answer = await send(Post(names.resolve, private=True), good.replace("hooks", "other"))
+            assert await send(WebhookSender(names.resolve, private=True), good) == DeliveryResponse(204)
+            answer = await send(WebhookSender(names.resolve, private=True), good.replace("hooks", "other"))
             assert "Hostname mismatch" in answer.error
-            assert await send(Post(names.resolve, private=True), good) == Answer(204), "and who it is, is still heard"
+            assert await send(WebhookSender(names.resolve, private=True), good) == DeliveryResponse(204), (
+                "and who it is, is still heard"
+            )
 
     loop_run(play())

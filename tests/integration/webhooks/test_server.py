@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from tests.conftest import LoopRun
-from tests.engine.live import STOKER, LiveServer
-from tests.engine.webhooks.receiver import Receiver
+from tests.integration.live_server import STOKER, LiveServer
+from tests.integration.webhooks.receiver import Receiver
 
 HOOKS = "/api/stoker/v1/webhooks"
 pytestmark = pytest.mark.slow

@@ -5,17 +5,17 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.domain.ownership import Branch, Owned, tree
+from stoker.domain.workload.ownership import OwnedObject, OwnerTreeNode, build_owner_tree
 
-ROOT = Owned("root", "Deployment", "serve", "vision", "")
+ROOT = OwnedObject("root", "Deployment", "serve", "vision", "")
 UIDS = st.sampled_from(["root", "unheard-of", *"abcdefgh"])
 
 
-def _uids(branch: Branch) -> list[str]:
+def _uids(branch: OwnerTreeNode) -> list[str]:
     return [branch.uid, *(uid for child in branch.children for uid in _uids(child))]
 
 
-def _owners(branch: Branch) -> dict[str, str]:
+def _owners(branch: OwnerTreeNode) -> dict[str, str]:
     found = {child.uid: branch.uid for child in branch.children}
     for child in branch.children:
         found |= _owners(child)
@@ -24,15 +24,15 @@ def _owners(branch: Branch) -> dict[str, str]:
 
 @given(st.lists(st.tuples(UIDS, UIDS)))
 def test_everything_stands_in_the_tree_once(pairs: list[tuple[str, str]]) -> None:
-    owned = [Owned(uid, "Pod", f"name-{uid}", "vision", owner) for uid, owner in pairs]
-    made = tree(ROOT, owned)
+    owned = [OwnedObject(uid, "Pod", f"name-{uid}", "vision", owner) for uid, owner in pairs]
+    made = build_owner_tree(ROOT, owned)
     assert Counter(_uids(made)) == Counter({"root": 1} | {uid: 1 for uid, _ in pairs})
 
 
 @given(st.lists(st.tuples(UIDS, UIDS), unique_by=lambda pair: pair[0]))
 def test_whatever_has_an_owner_here_hangs_below_it_unless_that_is_a_ring(pairs: list[tuple[str, str]]) -> None:
     owner_of = {uid: owner for uid, owner in pairs if uid != "root"}
-    placed = _owners(tree(ROOT, [Owned(uid, "Pod", uid, "vision", owner) for uid, owner in pairs]))
+    placed = _owners(build_owner_tree(ROOT, [OwnedObject(uid, "Pod", uid, "vision", owner) for uid, owner in pairs]))
     for uid, owner in owner_of.items():
         assert placed[uid] in {owner, "root"}
         above, seen = owner, {uid}
@@ -45,10 +45,10 @@ def test_whatever_has_an_owner_here_hangs_below_it_unless_that_is_a_ring(pairs: 
 
 def test_a_chain_as_long_as_it_likes_is_followed() -> None:
     chain = [
-        Owned(str(number), "Job", str(number), "vision", str(number - 1) if number else "root")
+        OwnedObject(str(number), "Job", str(number), "vision", str(number - 1) if number else "root")
         for number in range(5000)
     ]
-    branch, depth = tree(ROOT, chain), 0
+    branch, depth = build_owner_tree(ROOT, chain), 0
     while branch.children:
         [branch] = branch.children
         depth += 1

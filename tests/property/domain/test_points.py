@@ -3,11 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.domain.points import Part, columns, curves, joined, merged
-from stoker.domain.training import Measured, TrainingPoint
+from stoker.domain.metrics.points import SourcePoints, concatenate, downsample_curves, merge_sources, to_points
+from stoker.domain.metrics.training import TrainingPoint, TrainingSample
 
 MEASURED = st.builds(
-    Measured,
+    TrainingSample,
     at=st.integers(0, 12),
     step=st.none() | st.integers(0, 3),
     metrics=st.dictionaries(
@@ -23,7 +23,7 @@ PARTS = st.lists(
     ),
     max_size=6,
 )
-Said = list[tuple[str, int, list[Measured]]]
+Said = list[tuple[str, int, list[TrainingSample]]]
 
 
 def plainly(said: Said, start: int, end: int) -> list[TrainingPoint]:
@@ -49,23 +49,23 @@ def plainly(said: Said, start: int, end: int) -> list[TrainingPoint]:
 def test_of_each_step_the_first_source_of_an_attempt_counts_and_nothing_counts_twice(
     said: Said, start: int, end: int
 ) -> None:
-    parts = [Part(source, attempt, columns(measured)) for source, attempt, measured in said]
-    assert list(merged(parts, start, end).rows()) == plainly(said, start, end)
+    parts = [SourcePoints(source, attempt, to_points(measured)) for source, attempt, measured in said]
+    assert list(merge_sources(parts, start, end).iter_points()) == plainly(said, start, end)
 
 
 @given(st.lists(MEASURED, max_size=20), st.integers(0, 20))
-def test_points_that_were_kept_in_two_parts_are_the_same_points(measured: list[Measured], cut: int) -> None:
-    whole, parts = columns(measured), joined([columns(measured[:cut]), columns(measured[cut:])])
-    assert list(whole.rows()) == list(parts.rows())
+def test_points_that_were_kept_in_two_parts_are_the_same_points(measured: list[TrainingSample], cut: int) -> None:
+    whole, parts = to_points(measured), concatenate([to_points(measured[:cut]), to_points(measured[cut:])])
+    assert list(whole.iter_points()) == list(parts.iter_points())
 
 
 @given(st.lists(MEASURED, max_size=30), st.integers(2, 10))
 def test_a_curve_keeps_its_ends_and_its_order_however_few_points_it_may_have(
-    measured: list[Measured], most: int
+    measured: list[TrainingSample], most: int
 ) -> None:
-    found = merged([Part("a", 1, columns(measured))], 0, 100)
-    rows = list(found.rows())
-    for curve in curves(found, most):
+    found = merge_sources([SourcePoints("a", 1, to_points(measured))], 0, 100)
+    rows = list(found.iter_points())
+    for curve in downsample_curves(found, most):
         mine = [point for point in rows if point.metric == curve.metric]
         assert curve.count == len(mine)
         assert len(curve.points) == min(most, len(mine))
@@ -79,6 +79,6 @@ def test_a_curve_keeps_its_ends_and_its_order_however_few_points_it_may_have(
 
 @given(st.integers(2, 60), st.integers(2, 20))
 def test_metrics_that_were_said_together_are_thinned_to_the_same_steps(said: int, most: int) -> None:
-    measured = [Measured(step, step, {"a": 1.0, "loss": 2.0, "tflops": 3.0}) for step in range(said)]
-    found = merged([Part("pod", 1, columns(measured))], 0, said)
-    assert len({tuple(point.step for point in curve.points) for curve in curves(found, most)}) == 1
+    measured = [TrainingSample(step, step, {"a": 1.0, "loss": 2.0, "tflops": 3.0}) for step in range(said)]
+    found = merge_sources([SourcePoints("pod", 1, to_points(measured))], 0, said)
+    assert len({tuple(point.step for point in curve.points) for curve in downsample_curves(found, most)}) == 1

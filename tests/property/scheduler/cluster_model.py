@@ -8,9 +8,9 @@ from typing import TypeVar
 from hypothesis import strategies as st
 from msgspec import structs
 
-from stoker.domain.identity import QueuePolicy, Quota
-from stoker.domain.resources import MILLI, NONE, Resources
-from stoker.scheduler.snapshot import NodeRoom, Placed, Queue, Snapshot, Waiting
+from stoker.domain.access.identity import QueuePolicy, Quota
+from stoker.domain.cluster.resources import MILLI, NO_RESOURCES, Resources
+from stoker.scheduler.model import AdmittedWorkload, NodeInfo, PendingWorkload, Queue, Snapshot
 
 T = TypeVar("T")
 NOW = 1_000_000
@@ -18,7 +18,7 @@ MODELS = ("H100", "", "MI300X")
 
 
 @dataclass
-class Machine:
+class ModelNode:
     name: str
     gpus: int
     cpu: int
@@ -33,7 +33,7 @@ class Machine:
         self.devices = dict.fromkeys(range(self.gpus), MILLI)
 
     def put(self, each: Resources) -> tuple[int, ...] | None:
-        """Take one pod in; gives its devices, or None when it has no room."""
+        """Place one pod; returns its devices, or None if it does not fit."""
         devices = self.devices_for(each)
         if devices is None or each.cpu_milli > self.cpu or each.memory_bytes > self.memory:
             return None
@@ -54,12 +54,12 @@ class Machine:
         for device in devices:
             self.devices[device] -= times * min(each.gpu_milli, MILLI)
 
-    def emptied(self) -> "Machine":
-        return Machine(self.name, self.gpus, self.total.cpu_milli, self.total.memory_bytes, self.pool, self.usable)
+    def emptied(self) -> "ModelNode":
+        return ModelNode(self.name, self.gpus, self.total.cpu_milli, self.total.memory_bytes, self.pool, self.usable)
 
-    def room(self) -> NodeRoom:
+    def node_info(self) -> NodeInfo:
         shared = sorted((free, index) for index, free in self.devices.items() if 0 < free < MILLI)
-        return NodeRoom(
+        return NodeInfo(
             self.name,
             self.cpu,
             self.memory,
@@ -74,10 +74,10 @@ class Machine:
 
 
 @dataclass
-class Held:
+class RunningWorkload:
     """A workload that runs: what it asked for, and the machine and devices of each pod."""
 
-    asked: Waiting
+    asked: PendingWorkload
     pods: list[tuple[str, tuple[int, ...]]]
     placed_at: int
     leaving: bool = False
@@ -85,15 +85,15 @@ class Held:
 
     @property
     def total(self) -> Resources:
-        return self.asked.each * len(self.pods)
+        return self.asked.pod_request * len(self.pods)
 
 
-class World:
-    def __init__(self, machines: Sequence[Machine], queues: Sequence[Queue]) -> None:
+class ClusterModel:
+    def __init__(self, machines: Sequence[ModelNode], queues: Sequence[Queue]) -> None:
         self.machines = {machine.name: machine for machine in machines}
         self.queues = {queue.workspace_id: queue for queue in queues}
-        self.waiting: dict[str, Waiting] = {}
-        self.held: dict[str, Held] = {}
+        self.waiting: dict[str, PendingWorkload] = {}
+        self.held: dict[str, RunningWorkload] = {}
         self.now = NOW
 
     def __repr__(self) -> str:
@@ -102,56 +102,56 @@ class World:
     def snapshot(self) -> Snapshot:
         return Snapshot(
             self.now,
-            tuple(machine.room() for machine in self.machines.values()),
+            tuple(machine.node_info() for machine in self.machines.values()),
             tuple(self.queues.values()),
             tuple(self.waiting.values()),
             tuple(self._placed(held) for held in self.held.values()),
         )
 
-    def start(self, asked: Waiting, nodes: Sequence[str], guaranteed_until: int | None = None) -> bool:
+    def start(self, asked: PendingWorkload, nodes: Sequence[str], guaranteed_until: int | None = None) -> bool:
         """Put a gang on these machines, all of it or nothing."""
         pods: list[tuple[str, tuple[int, ...]]] = []
         for name in nodes:
-            devices = self.machines[name].put(asked.each)
+            devices = self.machines[name].put(asked.pod_request)
             if devices is None:
                 self._free(asked, pods)
                 return False
             pods.append((name, devices))
-        self.held[asked.uid] = Held(asked, pods, self.now, guaranteed_until=guaranteed_until)
+        self.held[asked.uid] = RunningWorkload(asked, pods, self.now, guaranteed_until=guaranteed_until)
         self.waiting.pop(asked.uid, None)
         return True
 
-    def remove(self, uid: str) -> Held:
+    def remove(self, uid: str) -> RunningWorkload:
         held = self.held.pop(uid)
         self._free(held.asked, held.pods)
         return held
 
-    def restore(self, held: Held) -> None:
+    def restore(self, held: RunningWorkload) -> None:
         """Put back what was removed, on the very devices it had."""
         for name, devices in held.pods:
-            self.machines[name].take(held.asked.each, devices)
+            self.machines[name].take(held.asked.pod_request, devices)
         self.held[held.asked.uid] = held
 
-    def slots(self, asked: Waiting, name: str) -> int:
+    def slots(self, asked: PendingWorkload, name: str) -> int:
         """How many pods a machine takes, tried one by one."""
         machine, devices = self.machines[name], []
         for _ in range(asked.replicas):
-            found = machine.put(asked.each)
+            found = machine.put(asked.pod_request)
             if found is None:
                 break
             devices.append(found)
         for found in devices:
-            machine.take(asked.each, found, -1)
+            machine.take(asked.pod_request, found, -1)
         return len(devices)
 
-    def fits(self, asked: Waiting) -> bool:
-        """Whether there is room for the gang on the nodes it names, or in one of its pools."""
+    def fits(self, asked: PendingWorkload) -> bool:
+        """Whether the gang fits on the nodes it specifies, or in one of its pools."""
         allowed = [name for name, machine in self.machines.items() if machine.usable or asked.tolerate_all]
         if asked.specified_nodes:
             return all(name in allowed and self.slots(asked, name) for name in asked.specified_nodes)
         return any(
             sum(self.slots(asked, name) for name in allowed if self.machines[name].pool == pool) >= asked.replicas
-            for pool in asked.pools
+            for pool in asked.node_pools
         )
 
     def used(self, workspace_id: int, leaving: bool = True) -> Resources:
@@ -160,29 +160,29 @@ class World:
             for held in self.held.values()
             if held.asked.workspace_id == workspace_id and (leaving or not held.leaving)
         )
-        return sum(amounts, NONE)
+        return sum(amounts, NO_RESOURCES)
 
-    def inside(self, asked: Waiting, leaving: bool = True) -> bool:
+    def inside(self, asked: PendingWorkload, leaving: bool = True) -> bool:
         """Whether it would stay inside the quota of its workspace."""
-        used, ask = self.used(asked.workspace_id, leaving), asked.each * asked.replicas
+        used, ask = self.used(asked.workspace_id, leaving), asked.pod_request * asked.replicas
         return not any(over(used + ask, self.queues[asked.workspace_id].quota, ask))
 
-    def _free(self, asked: Waiting, pods: Iterable[tuple[str, tuple[int, ...]]]) -> None:
+    def _free(self, asked: PendingWorkload, pods: Iterable[tuple[str, tuple[int, ...]]]) -> None:
         for name, devices in pods:
-            self.machines[name].take(asked.each, devices, -1)
+            self.machines[name].take(asked.pod_request, devices, -1)
 
-    def _placed(self, held: Held) -> Placed:
+    def _placed(self, held: RunningWorkload) -> AdmittedWorkload:
         asked = held.asked
-        share = 0 < asked.each.gpu_milli < MILLI
-        return Placed(
+        share = 0 < asked.pod_request.gpu_milli < MILLI
+        return AdmittedWorkload(
             uid=asked.uid,
             workspace_id=asked.workspace_id,
             priority=asked.priority,
-            placed_at=held.placed_at,
+            admitted_at=held.placed_at,
             nodes=tuple(name for name, _ in held.pods),
-            each=asked.each,
+            pod_request=asked.pod_request,
             preemptible=asked.preemptible,
-            leaving=held.leaving,
+            is_terminating=held.leaving,
             devices=tuple(devices[0] for _, devices in held.pods) if share else (),
             guaranteed_until=held.guaranteed_until if asked.preemptible else None,
         )
@@ -208,9 +208,9 @@ def often(usual: T, *others: T) -> st.SearchStrategy[T]:
 
 
 @st.composite
-def machines(draw: st.DrawFn) -> list[Machine]:
+def machines(draw: st.DrawFn) -> list[ModelNode]:
     return [
-        Machine(
+        ModelNode(
             f"node-{number}",
             draw(st.sampled_from([0, 1, 2, 4])),
             draw(st.sampled_from([2000, 4000, 8000])),
@@ -243,16 +243,21 @@ def queues(draw: st.DrawFn) -> list[Queue]:
     ]
 
 
+def _reserved(world: ClusterModel) -> st.SearchStrategy[tuple[str, ...]]:
+    """A reservation that was made for some request, on nodes as they were then."""
+    return st.lists(st.sampled_from([*world.machines, "gone"]), min_size=1, max_size=2).map(tuple)
+
+
 @st.composite
-def asks(draw: st.DrawFn, uid: str, world: World, plain: bool) -> Waiting:
+def asks(draw: st.DrawFn, uid: str, world: ClusterModel, plain: bool) -> PendingWorkload:
     """What somebody wants. A plain one is ready, and takes any node of the default pool."""
-    asked = Waiting(
+    asked = PendingWorkload(
         uid=uid,
         workspace_id=draw(st.sampled_from(sorted(world.queues))),
         priority=draw(st.integers(0, 2)),
         submitted_at=draw(st.integers(0, 9)),
         replicas=draw(often(1, 2, 3)),
-        each=draw(amounts),
+        pod_request=draw(amounts),
         preemptible=draw(st.booleans()),
     )
     if plain:
@@ -262,21 +267,21 @@ def asks(draw: st.DrawFn, uid: str, world: World, plain: bool) -> Waiting:
     return structs.replace(
         asked,
         requeued=draw(often(False, True)),
-        promised=draw(often(False, True)),
+        reserved_nodes=draw(_reserved(world)) if draw(often(False, True)) else (),
         specified_nodes=named,
         replicas=len(named) or asked.replicas,
-        pools=draw(st.sampled_from([("default",), ("spare",), ("spare", "default")])),
+        node_pools=draw(st.sampled_from([("default",), ("spare",), ("spare", "default")])),
         tolerate_all=draw(often(False, True)),
         not_before=draw(often(None, NOW - 1, NOW, NOW + 5)),
-        waits_for=draw(often((), ("other",))),
+        unfinished_dependencies=draw(often((), ("other",))),
         failed_dependency=draw(often("", "bad")),
     )
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> World:
+def worlds(draw: st.DrawFn) -> ClusterModel:
     """A cluster of every kind of node, with every kind of workload."""
-    world = World(draw(machines()), draw(queues()))
+    world = ClusterModel(draw(machines()), draw(queues()))
     for number in range(draw(st.integers(0, 6))):
         asked = draw(asks(f"placed-{number}", world, plain=True))
         nodes = [draw(st.sampled_from(list(world.machines))) for _ in range(asked.replicas)]
@@ -290,12 +295,12 @@ def worlds(draw: st.DrawFn) -> World:
     return world
 
 
-def crowded(seed: int) -> World:
-    """A cluster that is about room and quotas only: full of what may be preempted, with a few that want in."""
+def crowded(seed: int) -> ClusterModel:
+    """A cluster about capacity and quotas only: full of preemptible workloads, with a few pending ones."""
     rng = random.Random(seed)
-    world = World(
+    world = ClusterModel(
         [
-            Machine(f"node-{number}", rng.choice((2, 4, 4)), rng.choice((6000, 64000)), rng.choice((6, 64)))
+            ModelNode(f"node-{number}", rng.choice((2, 4, 4)), rng.choice((6000, 64000)), rng.choice((6, 64)))
             for number in range(rng.randint(1, 3))
         ],
         [
@@ -315,14 +320,14 @@ def crowded(seed: int) -> World:
         ],
     )
 
-    def ask(uid: str, gpus: Sequence[int], preemptible: float) -> Waiting:
-        return Waiting(
+    def ask(uid: str, gpus: Sequence[int], preemptible: float) -> PendingWorkload:
+        return PendingWorkload(
             uid=uid,
             workspace_id=rng.choice(list(world.queues)),
             priority=rng.randint(0, 2),
             submitted_at=rng.randint(0, 9),
             replicas=rng.choice((1, 1, 1, 2, 3)),
-            each=Resources(rng.choice(gpus), rng.choice((0, 500, 1000)), rng.choice((0, 1))),
+            pod_request=Resources(rng.choice(gpus), rng.choice((0, 500, 1000)), rng.choice((0, 1))),
             preemptible=rng.random() < preemptible,
         )
 
@@ -332,7 +337,7 @@ def crowded(seed: int) -> World:
             world.held[asked.uid].placed_at = rng.randint(0, 9)
             world.held[asked.uid].leaving = rng.random() < 0.1
             world.held[asked.uid].guaranteed_until = rng.choice((None, None, None, None, NOW, NOW + 1, NOW + 4))
-    last: Waiting | None = None
+    last: PendingWorkload | None = None
     for number in range(rng.randint(1, 6)):
         uid = f"waiting-{number}"
         fresh = ask(uid, (0, 300, 500, 700, 1000, 1000, 2000, 4000), 0.4)

@@ -1,26 +1,29 @@
-"""A view that is kept up to date by what moves never differs from one that is made anew, and neither do their plans."""
+"""A cache updated by deltas equals one built from scratch, and so do their plans."""
 
 import random
 
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
-from tests.unit.scheduler.test_scheduler_view import machine, pod, under_way, workload
+from tests.unit.scheduler.test_cluster_cache import machine, pod, under_way, workload
 
-from stoker.domain.identity import Quota
-from stoker.domain.placement import Moved, UnderWay
-from stoker.domain.resources import MILLI, Resources
-from stoker.domain.workload import Kind, Phase, Pod, Spec, Workload
+from stoker.domain.access.identity import Quota
+from stoker.domain.cluster.resources import MILLI, Resources
+from stoker.domain.workload.model import Workload
+from stoker.domain.workload.phase import Phase
+from stoker.domain.workload.placement import ClusterDelta, ClusterState
+from stoker.domain.workload.pod import Pod
+from stoker.domain.workload.spec import Kind, Spec
 from stoker.scheduler import Planner, plan
-from stoker.scheduler.snapshot import Snapshot
-from stoker.scheduler.view import View
+from stoker.scheduler.cache import ClusterCache
+from stoker.scheduler.model import Snapshot
 
 SIZES = (Resources(0, 500, 1), Resources(300, 500, 1), Resources(MILLI, 500, 1), Resources(2 * MILLI, 500, 1))
 LIVE = (Phase.PENDING, Phase.RESUMING, Phase.INITIALIZING, Phase.RUNNING, Phase.UPDATING, Phase.TERMINATING)
 ENDED = (Phase.COMPLETED, Phase.FAILED, Phase.STOPPED)
 
 
-class History:
+class RandomHistory:
     """A cluster to which things happen; it remembers what moved since it was last asked."""
 
     def __init__(self, seed: int) -> None:
@@ -73,9 +76,11 @@ class History:
         then = Phase.PENDING if phase is Phase.TERMINATING else None
         until = self.dice.choice((None, self.now, self.now + 2, self.now + 5))
         version = before.version + 1
-        self._put(structs.replace(before, phase=phase, then=then, version=version, attempt=1, guaranteed_until=until))
+        self._put(
+            structs.replace(before, phase=phase, next_phase=then, version=version, attempt=1, guaranteed_until=until)
+        )
         self.pods.pop(before.uid, None)
-        if not phase.ended and not phase.queued:
+        if not phase.is_finished and not phase.is_pending:
             self._give_pods(self.workloads[before.uid])
 
     def _give_pods(self, owner: Workload) -> None:
@@ -110,23 +115,23 @@ class History:
         self.workloads[changed.uid] = changed
         self.moved[changed.uid] = changed.slug
 
-    def whole(self) -> UnderWay:
-        live = [each for each in self.workloads.values() if not each.phase.ended]
+    def whole(self) -> ClusterState:
+        live = [each for each in self.workloads.values() if not each.phase.is_finished]
         made = under_way(live, [each for held in self.pods.values() for each in held], self.quota)
-        refs = {ref for each in live if each.phase.queued for ref in each.spec.dependencies}
+        refs = {ref for each in live if each.phase.is_pending for ref in each.spec.dependencies}
         spaces = tuple(structs.replace(each, guaranteed_seconds=self.guaranteed_seconds) for each in made.workspaces)
         states = {ref: self._state(ref) for ref in refs}
         return structs.replace(made, nodes=self.nodes, workspaces=spaces, dependencies=states)
 
-    def part(self, view: View) -> Moved:
+    def part(self, view: ClusterCache) -> ClusterDelta:
         """What moved since the last time, as the store would read it."""
         moved, self.moved = self.moved, {}
-        awaited = view.awaited(moved)
+        awaited = view.awaited_dependencies(moved)
         whole = self.whole()
         live = {uid: whole.workloads[uid] for uid in moved if uid in whole.workloads}
-        refs = awaited | {ref for each in live.values() if each.phase.queued for ref in each.spec.dependencies}
-        part = Moved(
-            uids=frozenset(moved),
+        refs = awaited | {ref for each in live.values() if each.phase.is_pending for ref in each.spec.dependencies}
+        part = ClusterDelta(
+            changed_uids=frozenset(moved),
             workloads=live,
             pods={uid: self.pods[uid] for uid in moved if uid in self.pods},
             dependencies={ref: self._state(ref) for ref in refs},
@@ -146,20 +151,20 @@ def in_order(snapshot: Snapshot) -> Snapshot:
         snapshot.now,
         tuple(sorted(snapshot.nodes, key=lambda each: each.name)),
         tuple(sorted(snapshot.queues, key=lambda each: each.workspace_id)),
-        tuple(sorted(snapshot.waiting, key=lambda each: each.uid)),
-        tuple(sorted(snapshot.placed, key=lambda each: each.uid)),
+        tuple(sorted(snapshot.pending, key=lambda each: each.uid)),
+        tuple(sorted(snapshot.admitted, key=lambda each: each.uid)),
     )
 
 
 @given(st.integers(0, 2**32 - 1))
 def test_a_view_and_its_plans_follow_any_history(seed: int) -> None:
-    history = History(seed)
-    view = View(history.whole())
+    history = RandomHistory(seed)
+    view = ClusterCache(history.whole())
     planner = Planner(view.snapshot(history.now))
     for _ in range(12):
         for _ in range(history.dice.randrange(4)):
             history.step()
         made = planner.replan(view.update(history.part(view), history.now))
-        anew = View(history.whole()).snapshot(history.now)
+        anew = ClusterCache(history.whole()).snapshot(history.now)
         assert in_order(view.snapshot(history.now)) == in_order(anew)
         assert made == plan(anew)

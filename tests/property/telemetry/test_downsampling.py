@@ -8,23 +8,24 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.domain.readings import Metric
-from stoker.domain.series import Holding, Range
-from stoker.telemetry.means import Means, merged
-from stoker.telemetry.unpacked import MISSING
+from stoker.domain.cluster.samples import GpuMetric
+from stoker.domain.metrics.series import DeviceAllocation, TimeRange
+from stoker.telemetry.query.downsample import Downsampler, merge_allocations
+from stoker.telemetry.tsdb.chunk_cache import MISSING
+from stoker.telemetry.tsdb.codec import AGE_MS
 
 GPUS = [("a", 0), ("a", 1), ("b", 0)]
 moments = st.integers(0, 200)
 
 
 @st.composite
-def a_holding(draw: st.DrawFn) -> Holding:
+def a_holding(draw: st.DrawFn) -> DeviceAllocation:
     node, device = draw(st.sampled_from(GPUS))
     from_at = draw(moments)
-    return Holding(node, device, from_at, draw(st.one_of(st.none(), st.integers(from_at, 220))))
+    return DeviceAllocation(node, device, from_at, draw(st.one_of(st.none(), st.integers(from_at, 220))))
 
 
-def was_held(holdings: list[Holding], gpu: tuple[str, int], at: int) -> bool:
+def was_held(holdings: list[DeviceAllocation], gpu: tuple[str, int], at: int) -> bool:
     return any(
         (each.node, each.device) == gpu and each.from_at <= at and (each.to_at is None or at < each.to_at)
         for each in holdings
@@ -37,28 +38,40 @@ def was_held(holdings: list[Holding], gpu: tuple[str, int], at: int) -> bool:
     st.integers(0, 100),
     st.integers(0, 150),
     st.integers(1, 40),
+    st.booleans(),
     st.randoms(use_true_random=False),
 )
 def test_a_point_is_the_mean_of_what_was_read_in_its_step_while_the_gpu_was_held(
-    holdings: list[Holding], pieces: list[list[int]], start: int, length: int, step: int, random: Random
+    holdings: list[DeviceAllocation],
+    pieces: list[list[int]],
+    start: int,
+    length: int,
+    step: int,
+    aged: bool,
+    random: Random,
 ) -> None:
-    span = Range(start, start + length, step)
-    means = Means(holdings, [Metric.POWER], span)
+    span = TimeRange(start, start + length, step)
+    means = Downsampler(holdings, [GpuMetric.POWER], span)
     rng = np.random.default_rng(random.getrandbits(32))
     expected: dict[tuple[tuple[str, int], int], list[float]] = defaultdict(list)
     for ats in pieces:
         values = rng.uniform(0, 100, (len(GPUS), len(ats))).round(1)
         values[rng.random(values.shape) < 0.3] = np.nan
-        places = np.arange(len(means.held))
-        rows = np.array([GPUS.index((each.node, each.device)) for each in means.held], np.intp)
+        places = np.arange(len(means.intervals))
+        rows = np.array([GPUS.index((each.node, each.device)) for each in means.intervals], np.intp)
         numbers = np.where(np.isnan(values), MISSING, np.nan_to_num(values) * 10).round().astype(np.int32)
-        means.add(np.array(ats), places, numbers[np.newaxis, rows], np.full((1, len(rows)), 0.1))
-        for gpu, row in zip(GPUS, values, strict=True):
-            for at, value in zip(ats, row.tolist(), strict=True):
+        ages = rng.integers(-2, 5, values.shape).astype(np.int16) if aged else None
+        worth = np.full((1, len(rows)), 0.1)
+        means.add(np.array(ats), places, numbers[np.newaxis, rows], worth, None if ages is None else ages[rows])
+        own = np.array(ats) - (0 if ages is None else ages.astype(np.int64) * AGE_MS) + np.zeros_like(values, np.int64)
+        for gpu, row, taken in zip(GPUS, values, own.tolist(), strict=True):
+            for place, (at, value) in enumerate(zip(taken, row.tolist(), strict=True)):
+                if place and taken[place - 1] == at:
+                    continue
                 point = span.start + math.ceil((at - span.start) / step) * step
                 if span.start <= point <= span.end and was_held(holdings, gpu, at) and not math.isnan(value):
                     expected[gpu, point].append(value)
-    lines = means.lines()[Metric.POWER]
+    lines = means.lines()[GpuMetric.POWER]
     found = {((line.node, line.device), at): value for line in lines for value, at in line.points}
     assert found.keys() == expected.keys()
     for key, values in expected.items():
@@ -69,9 +82,9 @@ def test_a_point_is_the_mean_of_what_was_read_in_its_step_while_the_gpu_was_held
 
 @given(st.lists(a_holding(), max_size=10), st.integers(0, 220))
 def test_merged_holdings_hold_the_same_gpus_at_the_same_moments_and_no_gpu_twice(
-    holdings: list[Holding], at: int
+    holdings: list[DeviceAllocation], at: int
 ) -> None:
-    once = merged(holdings)
+    once = merge_allocations(holdings)
     for gpu in GPUS:
         assert was_held(holdings, gpu, at) == was_held(once, gpu, at)
         assert sum(was_held([each], gpu, at) for each in once) <= 1

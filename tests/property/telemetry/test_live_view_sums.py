@@ -8,30 +8,49 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct, structs
 
-from stoker.domain.live import Consumer, GpuColumns, NodeNow, Overview, Part, SourceState
-from stoker.domain.node import Device, Node
-from stoker.domain.readings import GpuFault, Metric, Readings, no_gpus
-from stoker.domain.resources import Resources
-from stoker.domain.workload import Phase, Pod
-from stoker.store import live_views
-from stoker.store.holders import HeldGpu, Holder
-from stoker.telemetry.picture import RUNNING
-from stoker.telemetry.view import LONG_IDLE_MS, LiveView
+from stoker.domain.cluster.live_view import (
+    ClusterSummary,
+    CollectorStatus,
+    GpuColumns,
+    GpuConsumer,
+    LiveNode,
+    LiveViewKind,
+)
+from stoker.domain.cluster.node import Device, Node
+from stoker.domain.cluster.resources import Resources
+from stoker.domain.cluster.samples import (
+    GpuFault,
+    GpuMetric,
+    GpuSamples,
+    apply_device_faults,
+    empty_samples,
+    group_faults_by_node,
+)
+from stoker.domain.queries.fleet import sum_clusters
+from stoker.domain.workload.idle import LONG_IDLE_MS
+from stoker.domain.workload.phase import Phase
+from stoker.domain.workload.placement import ClusterState
+from stoker.domain.workload.pod import Pod
+from stoker.scheduler.cache import ClusterCache
+from stoker.store.cluster import live_views
+from stoker.store.workloads.allocations import GpuAllocation, WorkloadAllocation
+from stoker.telemetry.live.builder import LiveViewBuilder
+from stoker.telemetry.live.state import RUNNING_PHASES
 
-SOURCE = SourceState("simulated", 1, stale=False)
+SOURCE = CollectorStatus("simulated", 1, stale=False)
 Gpu = tuple[str, int]
 
 
-class World(Struct):
+class ClusterCase(Struct):
     nodes: list[Node]
-    holders: list[Holder]
-    readings: Readings | None
+    holders: list[WorkloadAllocation]
+    readings: GpuSamples | None
 
 
-class Shown(Struct):
-    overview: Overview
-    consumers: list[Consumer]
-    nodes: list[NodeNow]
+class ShownView(Struct):
+    overview: ClusterSummary
+    consumers: list[GpuConsumer]
+    nodes: list[LiveNode]
     gpus: GpuColumns
 
 
@@ -46,7 +65,7 @@ def a_node(draw: st.DrawFn, number: int) -> Node:
     return Node(f"n{number}", 64_000, 1 << 40, devices, ready=ready, cordoned=cordoned, fault=draw(faults))
 
 
-def a_holder(number: int, phase: Phase, gpus: list[HeldGpu]) -> Holder:
+def a_holder(number: int, phase: Phase, gpus: list[GpuAllocation]) -> WorkloadAllocation:
     uid = f"u{number}"
     pods = [
         Pod(
@@ -62,11 +81,11 @@ def a_holder(number: int, phase: Phase, gpus: list[HeldGpu]) -> Holder:
         )
         for rank, node in enumerate(dict.fromkeys(gpu.node for gpu in gpus))
     ]
-    return Holder(uid, f"slug-{number}", f"name-{number}", "PyTorchJob", "default", phase, pods, gpus)
+    return WorkloadAllocation(uid, f"slug-{number}", f"name-{number}", "PyTorchJob", "default", phase, pods, gpus)
 
 
 @st.composite
-def some_readings(draw: st.DrawFn, gpus: list[Gpu]) -> Readings:
+def some_readings(draw: st.DrawFn, gpus: list[Gpu]) -> GpuSamples:
     """Of some of these GPUs, some of them twice, and of a stranger, with gaps and with values out of all bounds."""
     read = draw(st.lists(st.sampled_from([*gpus, ("stranger", 0)]), max_size=20))
     names = tuple(dict.fromkeys(node for node, _ in read))
@@ -77,7 +96,7 @@ def some_readings(draw: st.DrawFn, gpus: list[Gpu]) -> Readings:
     )
     column = np.array(values, np.float32)
     return structs.replace(
-        no_gpus(1, names),
+        empty_samples(1, names),
         node=np.array([names.index(node) for node, _ in read], np.int32),
         device=np.array([device for _, device in read], np.int16),
         utilization=column,
@@ -90,7 +109,7 @@ def some_readings(draw: st.DrawFn, gpus: list[Gpu]) -> Readings:
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> World:
+def worlds(draw: st.DrawFn) -> ClusterCase:
     nodes = [draw(a_node(number)) for number in range(draw(st.integers(0, 5)))]
     gpus = [(node.name, device.index) for node in nodes for device in node.devices]
     room = Counter(dict.fromkeys(gpus, 1000))
@@ -100,30 +119,34 @@ def worlds(draw: st.DrawFn) -> World:
         free = [gpu for gpu in gpus if room[gpu] >= share]
         mine = draw(st.lists(st.sampled_from(free), unique=True, max_size=6)) if free else []
         room.subtract(dict.fromkeys(mine, share))
-        held = [HeldGpu(*gpu, share) for gpu in mine] + draw(st.sampled_from([[], [], [HeldGpu("gone", 0, 1000)]]))
-        holders.append(a_holder(number, draw(st.sampled_from([*RUNNING, Phase.INITIALIZING, Phase.UNKNOWN])), held))
-    return World(nodes, holders, draw(st.one_of(st.none(), some_readings(gpus))))
+        held = [GpuAllocation(*gpu, share) for gpu in mine] + draw(
+            st.sampled_from([[], [], [GpuAllocation("gone", 0, 1000)]])
+        )
+        holders.append(
+            a_holder(number, draw(st.sampled_from([*RUNNING_PHASES, Phase.INITIALIZING, Phase.UNKNOWN])), held)
+        )
+    return ClusterCase(nodes, holders, draw(st.one_of(st.none(), some_readings(gpus))))
 
 
-def shown(view: LiveView) -> Shown:
-    parts = view.parts(7, SOURCE)
-    return Shown(
-        live_views.decode_overview(parts[Part.OVERVIEW]),
-        live_views.decode_consumers(parts[Part.CONSUMERS]),
-        live_views.decode_nodes(parts[Part.NODES]),
-        live_views.decode_gpus(parts[Part.GPUS]),
+def shown(view: LiveViewBuilder) -> ShownView:
+    parts = view.build_parts(7, SOURCE)
+    return ShownView(
+        live_views.decode_overview(parts[LiveViewKind.OVERVIEW]),
+        live_views.decode_consumers(parts[LiveViewKind.CONSUMERS]),
+        live_views.decode_nodes(parts[LiveViewKind.NODES]),
+        live_views.decode_gpus(parts[LiveViewKind.GPUS]),
     )
 
 
-def painted(world: World) -> Shown:
-    view = LiveView()
-    view.replace(world.nodes, world.holders)
-    view.read(world.readings)
+def painted(world: ClusterCase) -> ShownView:
+    view = LiveViewBuilder()
+    view.reset(world.nodes, world.holders)
+    view.set_samples(world.readings)
     return shown(view)
 
 
 @given(worlds())
-def test_every_gpu_node_is_healthy_or_faulty_and_every_healthy_one_idle_partial_or_busy(world: World) -> None:
+def test_every_gpu_node_is_healthy_or_faulty_and_every_healthy_one_idle_partial_or_busy(world: ClusterCase) -> None:
     overview = painted(world).overview
     assert overview.nodes == sum(bool(node.devices) for node in world.nodes)
     assert overview.healthy_nodes + overview.faulty_nodes == overview.nodes
@@ -131,17 +154,32 @@ def test_every_gpu_node_is_healthy_or_faulty_and_every_healthy_one_idle_partial_
 
 
 @given(worlds())
-def test_every_other_node_is_counted_by_itself(world: World) -> None:
+def test_every_other_node_is_counted_by_itself(world: ClusterCase) -> None:
     overview = painted(world).overview
     others = [node.ready and not node.fault for node in world.nodes if not node.devices]
     assert (overview.cpu_nodes, overview.faulty_cpu_nodes) == (others.count(True), others.count(False))
 
 
 @given(worlds())
-def test_rates_lie_between_nothing_and_all(world: World) -> None:
+def test_the_gpus_that_can_be_given_out_are_those_that_the_scheduler_gives_out(world: ClusterCase) -> None:
+    now = painted(world)
+    overview = now.overview
+    faults = group_faults_by_node(world.readings.faults if world.readings else ())
+    nodes = {node.name: apply_device_faults(node, faults.get(node.name, ())) for node in world.nodes}
+    rooms = ClusterCache(ClusterState({}, {}, nodes, (), {})).snapshot(0).nodes
+    given_out = sum(room.free_whole_gpus for room in rooms if room.is_schedulable)
+    assert sum(node.schedulable_gpus for node in now.nodes) == given_out
+    assert sum_clusters([overview]).schedulable_gpus == given_out
+    assert overview.gpus == sum(node.gpus for node in now.nodes) == len(now.gpus.node)
+    assert overview.faulty_gpus == sum(map(bool, now.gpus.fault))
+
+
+@given(worlds())
+def test_rates_lie_between_nothing_and_all(world: ClusterCase) -> None:
     now = painted(world)
     overview = now.overview
     assert 0 <= overview.allocated_milli <= overview.gpus * 1000
+    assert 0 <= overview.healthy_allocated_milli <= overview.healthy_gpus * 1000
     assert 0 <= overview.measured_gpus <= overview.allocated_gpus <= overview.gpus
     assert 0 <= overview.utilization_sum <= overview.measured_gpus
     rates = [rate for each in (*now.consumers, *now.nodes) for rate in (each.utilization, each.memory)]
@@ -149,7 +187,7 @@ def test_rates_lie_between_nothing_and_all(world: World) -> None:
 
 
 @given(worlds())
-def test_a_node_is_faulty_for_a_reason_and_cordoning_is_none(world: World) -> None:
+def test_a_node_is_faulty_for_a_reason_and_cordoning_is_none(world: ClusterCase) -> None:
     broken = {fault.node for fault in world.readings.faults if fault.node != "x"} if world.readings else set()
     healthy = {
         node.name
@@ -162,13 +200,13 @@ def test_a_node_is_faulty_for_a_reason_and_cordoning_is_none(world: World) -> No
 
 
 @given(worlds())
-def test_the_parts_of_a_picture_agree_about_who_holds_what(world: World) -> None:
+def test_the_parts_of_a_picture_agree_about_who_holds_what(world: ClusterCase) -> None:
     now = painted(world)
     known = {(node.name, device.index) for node in world.nodes for device in node.devices}
     held = [gpu for holder in world.holders for gpu in holder.gpus]
     here = sum(gpu.gpu_milli for gpu in held if (gpu.node, gpu.device) in known)
     assert sum(now.gpus.allocated_milli) == sum(node.allocated_milli for node in now.nodes) == here
-    running = [holder for holder in world.holders if holder.phase in RUNNING and holder.gpus]
+    running = [holder for holder in world.holders if holder.phase in RUNNING_PHASES and holder.gpus]
     assert {each.uid for each in now.consumers} == {holder.uid for holder in running}
     assert sum(each.gpu_milli for each in now.consumers) == sum(g.gpu_milli for h in running for g in h.gpus)
     assert [(-each.gpu_milli, each.uid) for each in now.consumers] == sorted(
@@ -182,12 +220,12 @@ def test_the_parts_of_a_picture_agree_about_who_holds_what(world: World) -> None
 
 
 @given(worlds())
-def test_the_hottest_gpus_are_the_highest_of_all_and_equals_stay_in_order(world: World) -> None:
+def test_the_hottest_gpus_are_the_highest_of_all_and_equals_stay_in_order(world: ClusterCase) -> None:
     now = painted(world)
     columns = {
-        Metric.UTILIZATION: now.gpus.utilization,
-        Metric.POWER: now.gpus.power_watts,
-        Metric.TEMPERATURE: now.gpus.temperature,
+        GpuMetric.UTILIZATION: now.gpus.utilization,
+        GpuMetric.POWER: now.gpus.power_watts,
+        GpuMetric.TEMPERATURE: now.gpus.temperature,
     }
     for metric, column in columns.items():
         every = [
@@ -200,17 +238,19 @@ def test_the_hottest_gpus_are_the_highest_of_all_and_equals_stay_in_order(world:
 
 
 @given(worlds(), worlds())
-def test_a_picture_that_was_mended_is_the_one_that_would_have_been_made(before: World, after: World) -> None:
-    view = LiveView()
-    view.replace(before.nodes, before.holders)
-    view.read(before.readings)
+def test_a_picture_that_was_mended_is_the_one_that_would_have_been_made(
+    before: ClusterCase, after: ClusterCase
+) -> None:
+    view = LiveViewBuilder()
+    view.reset(before.nodes, before.holders)
+    view.set_samples(before.readings)
     shown(view)
     names = {node.name for node in after.nodes}
     nodes = [*after.nodes, *(node for node in before.nodes if node.name not in names)]
     uids = {holder.uid for holder in (*before.holders, *after.holders)}
-    view.change(after.nodes, uids, after.holders)
-    view.read(after.readings)
-    mended, made = shown(view), painted(World(nodes, after.holders, after.readings))
+    view.update(after.nodes, uids, after.holders)
+    view.set_samples(after.readings)
+    mended, made = shown(view), painted(ClusterCase(nodes, after.holders, after.readings))
     either = {name: getattr(mended.gpus, name) for name in ("workload", "idle_since", "shared")}
     made.gpus = structs.replace(made.gpus, **either)  # of several holders any may be the first
     assert mended == made
@@ -218,12 +258,12 @@ def test_a_picture_that_was_mended_is_the_one_that_would_have_been_made(before: 
 
 def test_a_workload_is_idle_since_all_its_gpus_are_and_after_a_while_nobody_uses_them() -> None:
     node = Node("n", 1, 1, (Device(0, "", "H100"), Device(1, "", "H100")))
-    view = LiveView()
-    view.replace([node], [a_holder(1, Phase.RUNNING, [HeldGpu("n", 0, 1000), HeldGpu("n", 1, 1000)])])
+    view = LiveViewBuilder()
+    view.reset([node], [a_holder(1, Phase.RUNNING, [GpuAllocation("n", 0, 1000), GpuAllocation("n", 1, 1000)])])
 
     def idle_since(at: int, *used: float) -> int | None:
         readings = structs.replace(
-            no_gpus(at, ("n",)),
+            empty_samples(at, ("n",)),
             node=np.zeros(2, np.int32),
             device=np.array([0, 1], np.int16),
             utilization=np.array(used, np.float32),
@@ -232,17 +272,17 @@ def test_a_workload_is_idle_since_all_its_gpus_are_and_after_a_while_nobody_uses
             power=np.zeros(2, np.float32),
             temperature=np.zeros(2, np.float32),
         )
-        view.read(readings)
-        return live_views.decode_consumers(view.parts(at, SOURCE)[Part.CONSUMERS])[0].idle_since
+        view.set_samples(readings)
+        return live_views.decode_consumers(view.build_parts(at, SOURCE)[LiveViewKind.CONSUMERS])[0].idle_since
 
     assert [idle_since(1, 0.0, 0.5), idle_since(2, 0.01, 0.0), idle_since(3, 0.0, math.nan)] == [None, 2, 2]
     assert [idle_since(4, 0.02, 0.0), idle_since(5, 0.0, 0.0)] == [None, 5]
-    assert view.unused_milli == {}
+    assert view.idle_milli == {}
     assert idle_since(5 + LONG_IDLE_MS, 0.0, 0.0) == 5
-    assert list(view.unused_milli.values()) == [1000], "each of its GPUs counts by itself"
+    assert list(view.idle_milli.values()) == [1000], "each of its GPUs counts by itself"
     assert idle_since(6 + LONG_IDLE_MS, 0.0, 0.0) == 5
-    assert list(view.unused_milli.values()) == [2000]
+    assert list(view.idle_milli.values()) == [2000]
     assert idle_since(7 + LONG_IDLE_MS, 0.5, 0.0) is None
-    assert list(view.unused_milli.values()) == [1000]
+    assert list(view.idle_milli.values()) == [1000]
     assert idle_since(8 + LONG_IDLE_MS, 0.5, 0.5) is None
-    assert view.unused_milli == {}
+    assert view.idle_milli == {}

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.domain.training import HIGHEST_STEP, LONGEST_NAME, MOST_METRICS
-from stoker.telemetry.training import TrainingParser
+from stoker.domain.metrics.training import MAX_METRIC_NAME_LENGTH, MAX_METRICS_PER_REPORT, MAX_STEP
+from stoker.telemetry.training_logs import TrainingParser
 
 LONGEST_LINE = 65_536
 PIECES = [
@@ -43,11 +43,11 @@ HOSTILE = [
 def check(text: str) -> None:
     for found in TrainingParser().parse(text, 7):
         assert found.at == 7
-        assert found.step is None or 0 <= found.step < HIGHEST_STEP
-        assert 1 <= len(found.metrics) <= MOST_METRICS
+        assert found.step is None or 0 <= found.step < MAX_STEP
+        assert 1 <= len(found.metrics) <= MAX_METRICS_PER_REPORT
         for name, value in found.metrics.items():
             assert re.fullmatch(r"[a-z0-9]+(_[a-z0-9]+)*", name)
-            assert len(name) <= LONGEST_NAME + len("validation_") + len("_avg")
+            assert len(name) <= MAX_METRIC_NAME_LENGTH + len("validation_") + len("_avg")
             assert math.isfinite(value)
 
 

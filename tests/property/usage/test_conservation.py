@@ -8,9 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct, structs
 
-from stoker.domain.usage import HOUR_MS, Account, Entry, HourUse
-from stoker.usage.facts import GpuSpan, Hold, Hour, Measured, holds_of, spans_of
-from stoker.usage.hour import close
+from stoker.domain.usage.ledger import HOUR_MS, HourUsage, LedgerEntry, UsageCategory
+from stoker.usage.inputs import (
+    AllocationInterval,
+    DeviceInterval,
+    HourInputs,
+    HourSamples,
+    build_allocation_intervals,
+    build_device_intervals,
+)
+from stoker.usage.ledger import close_hour
 
 AT = 1_700_000_000_000 // HOUR_MS * HOUR_MS
 GPUS = 3
@@ -18,17 +25,20 @@ MODELS = ["H100", "MI300X", "H100"]
 IDLE_UP_TO = 100
 
 
-class Case(Struct, frozen=True, eq=False):
+class HourCase(Struct, frozen=True, eq=False):
     """An hour, thing by thing."""
 
-    present: list[GpuSpan]
-    faulty: list[GpuSpan]
-    holds: list[Hold]
-    measured: Measured
+    present: list[DeviceInterval]
+    faulty: list[DeviceInterval]
+    holds: list[AllocationInterval]
+    measured: HourSamples
 
-    def closed(self) -> HourUse:
-        spans, holds = (spans_of(self.present), spans_of(self.faulty)), holds_of(self.holds)
-        return close(Hour(AT, MODELS, *spans, holds, self.measured, IDLE_UP_TO))
+    def closed(self) -> HourUsage:
+        spans, holds = (
+            (build_device_intervals(self.present), build_device_intervals(self.faulty)),
+            build_allocation_intervals(self.holds),
+        )
+        return close_hour(HourInputs(AT, MODELS, *spans, holds, self.measured, IDLE_UP_TO))
 
 
 def moments(before: int = 600_000, after: int = 600_000) -> st.SearchStrategy[int]:
@@ -36,13 +46,13 @@ def moments(before: int = 600_000, after: int = 600_000) -> st.SearchStrategy[in
 
 
 @st.composite
-def spans(draw: st.DrawFn) -> list[GpuSpan]:
+def spans(draw: st.DrawFn) -> list[DeviceInterval]:
     found = draw(st.lists(st.tuples(st.integers(0, GPUS - 1), moments(), moments()), max_size=4))
-    return [GpuSpan(gpu, min(a, b), max(a, b)) for gpu, a, b in found]
+    return [DeviceInterval(gpu, min(a, b), max(a, b)) for gpu, a, b in found]
 
 
 @st.composite
-def all_holds(draw: st.DrawFn) -> list[Hold]:
+def all_holds(draw: st.DrawFn) -> list[AllocationInterval]:
     """Each GPU is held by one after another, or shared by two halves."""
     holds = []
     for gpu in range(GPUS):
@@ -53,43 +63,52 @@ def all_holds(draw: st.DrawFn) -> list[Hold]:
             for number, (first, last) in enumerate(zip(edges[::2], edges[1::2], strict=False)):
                 uid = draw(st.sampled_from("abc"))
                 started = draw(st.one_of(st.just(first), moments()))
-                holds.append(Hold(gpu, uid, f"{uid}-{gpu}-{half}-{number}", milli, first, last, started))
+                holds.append(AllocationInterval(gpu, uid, f"{uid}-{gpu}-{half}-{number}", milli, first, last, started))
     for gpu in range(GPUS):
         mine = [hold for hold in holds if hold.gpu == gpu]
         if len({hold.pod.split("-")[2] for hold in mine}) > 1:
             holds = [hold for hold in holds if hold.gpu != gpu] + [
-                Hold(h.gpu, h.uid, h.pod, 500, h.from_at, h.to_at, h.started_at) for h in mine
+                AllocationInterval(h.gpu, h.uid, h.pod, 500, h.from_at, h.to_at, h.started_at) for h in mine
             ]
     return holds
 
 
+def ages(ticks: int) -> st.SearchStrategy[np.ndarray]:
+    """Readings that are older than their tick, or younger, by seconds."""
+    seconds = st.lists(st.integers(-10, 300), min_size=GPUS * ticks, max_size=GPUS * ticks)
+    return seconds.map(lambda found: np.array(found, np.int32).reshape(GPUS, ticks) * 1000)
+
+
 @st.composite
-def hours(draw: st.DrawFn) -> Case:
-    ats = sorted(set(draw(st.lists(moments(before=0, after=-1000), max_size=12))))
+def hours(draw: st.DrawFn) -> HourCase:
+    ats = sorted(set(draw(st.lists(moments(after=-1000), max_size=12))))
     values = st.integers(-1, 10_000)
     table = [[draw(values) for _ in ats] for _ in range(GPUS)]
-    whole = [GpuSpan(gpu, AT - HOUR_MS, AT + 2 * HOUR_MS) for gpu in range(GPUS)]
+    whole = [DeviceInterval(gpu, AT - HOUR_MS, AT + 2 * HOUR_MS) for gpu in range(GPUS)]
     reach = np.array([draw(st.sampled_from([30_000, 600_000])) for _ in ats], np.int64)
-    measured = Measured(
+    measured = HourSamples(
         np.array(ats, np.int64),
         reach,
         np.array(table, np.int16).reshape(GPUS, len(ats)),
         np.array(table, np.int32).reshape(GPUS, len(ats)),
         np.full(GPUS, 81_920, np.int64),
+        draw(st.one_of(st.none(), ages(len(ats)))),
     )
     present = draw(st.one_of(st.just(whole), spans()))
-    return Case(present, draw(spans()), draw(all_holds()), measured)
+    return HourCase(present, draw(spans()), draw(all_holds()), measured)
 
 
-def by_hand(hour: Case) -> list[Entry]:
+def by_hand(hour: HourCase) -> list[LedgerEntry]:
     """The law, moment by moment."""
     end = AT + HOUR_MS
     edges = {AT, end, *(span.from_at for span in [*hour.present, *hour.faulty])}
     edges |= {span.to_at for span in [*hour.present, *hour.faulty]}
     edges |= {moment for hold in hour.holds for moment in (hold.from_at, hold.to_at, hold.started_at)}
-    edges |= {int(at) for at in hour.measured.ats} | {int(end) for end in hour.measured.ats + hour.measured.reach}
+    edges |= {int(at) for at in hour.measured.tick_times} | {
+        int(end) for end in hour.measured.tick_times + hour.measured.validity
+    }
     times = sorted(edge for edge in edges if AT <= edge <= end)
-    amounts: defaultdict[tuple[str, str, Account], int] = defaultdict(int)
+    amounts: defaultdict[tuple[str, str, UsageCategory], int] = defaultdict(int)
     for first, last in pairwise(times):
         for gpu in range(GPUS):
             if not any(span.gpu == gpu and span.from_at <= first < span.to_at for span in hour.present):
@@ -99,28 +118,36 @@ def by_hand(hour: Case) -> list[Entry]:
             for hold in hour.holds:
                 if hold.gpu == gpu and hold.from_at <= first < hold.to_at:
                     left -= hold.gpu_milli
-                    account = Account.FAULTY if bad else account_of(hour, hold, first)
+                    account = UsageCategory.FAULTY if bad else account_of(hour, hold, first)
                     amounts[hold.uid, MODELS[gpu], account] += (last - first) * hold.gpu_milli
-            amounts["", MODELS[gpu], Account.FAULTY if bad else Account.FREE] += (last - first) * left
-    return sorted(Entry(*line, amount) for line, amount in amounts.items() if amount)
+            amounts["", MODELS[gpu], UsageCategory.FAULTY if bad else UsageCategory.FREE] += (last - first) * left
+    return sorted(LedgerEntry(*line, amount) for line, amount in amounts.items() if amount)
 
 
-def account_of(hour: Case, hold: Hold, moment: int) -> Account:
+def taken_at(hour: HourCase, gpu: int, place: int) -> int:
+    measured = hour.measured
+    return int(measured.tick_times[place]) - (0 if measured.age is None else int(measured.age[gpu, place]))
+
+
+def account_of(hour: HourCase, hold: AllocationInterval, moment: int) -> UsageCategory:
     if moment < hold.started_at:
-        return Account.STARTING
-    earlier = [place for place, at in enumerate(hour.measured.ats) if at <= moment]
-    if not earlier and len(hour.measured.ats) and hour.measured.ats[0] - AT <= hour.measured.reach[0] // 2:
-        earlier = [0]
-    if not earlier or moment >= int((hour.measured.ats + hour.measured.reach)[earlier[-1]]):
-        return Account.UNMEASURED
-    reading = int(hour.measured.utilization[hold.gpu, earlier[-1]])
+        return UsageCategory.STARTING
+    ats, reach = hour.measured.tick_times, hour.measured.validity
+    own = [place for place in range(len(ats)) if taken_at(hour, hold.gpu, place) >= hold.from_at]
+    earlier = [place for place, at in enumerate(ats) if at <= moment]
+    place = earlier[-1] if earlier else -1
+    if own and ats[own[0]] > moment and ats[own[0]] - max(AT, hold.from_at) <= reach[own[0]] // 2:
+        place = own[0]
+    if place not in own or moment >= int((ats + reach)[place]):
+        return UsageCategory.UNMEASURED
+    reading = int(hour.measured.utilization[hold.gpu, place])
     if reading < 0:
-        return Account.UNMEASURED
-    return Account.BUSY if reading > IDLE_UP_TO else Account.IDLE
+        return UsageCategory.UNMEASURED
+    return UsageCategory.BUSY if reading > IDLE_UP_TO else UsageCategory.IDLE
 
 
 @given(hours())
-def test_the_ledger_is_the_law_and_adds_up_to_the_capacity(hour: Case) -> None:
+def test_the_ledger_is_the_law_and_adds_up_to_the_capacity(hour: HourCase) -> None:
     made = hour.closed()
     assert sorted(made.entries) == by_hand(hour)
     assert sum(entry.amount for entry in made.entries) == made.capacity
@@ -128,36 +155,41 @@ def test_the_ledger_is_the_law_and_adds_up_to_the_capacity(hour: Case) -> None:
 
 
 @given(hours())
-def test_what_workloads_had_is_what_they_pay_for(hour: Case) -> None:
+def test_what_workloads_had_is_what_they_pay_for(hour: HourCase) -> None:
     made = hour.closed()
-    for use in made.uses:
-        assert use.allocated == sum(entry.amount for entry in made.entries if entry.payer == use.uid)
+    for use in made.workloads:
+        assert use.allocated == sum(entry.amount for entry in made.entries if entry.workload_uid == use.uid)
         assert use.allocated <= use.peak_milli * HOUR_MS
-        assert use.replicas.lowest <= use.replicas.average <= use.replicas.highest
+        assert use.replicas.min <= use.replicas.average <= use.replicas.max
 
 
 @given(hours())
-def test_statistics_are_exact(hour: Case) -> None:
+def test_statistics_are_exact(hour: HourCase) -> None:
     made = hour.closed()
     there = {span.gpu for span in hour.present if max(span.from_at, AT) < min(span.to_at, AT + HOUR_MS)}
     samples: defaultdict[str, list[int]] = defaultdict(list)
     for hold in hour.holds:
-        for place, at in enumerate(hour.measured.ats):
+        if hold.to_at <= AT or hold.from_at >= AT + HOUR_MS:
+            continue
+        for place, at in enumerate(hour.measured.tick_times):
             reading = int(hour.measured.utilization[hold.gpu, place])
-            if hold.gpu in there and hold.from_at <= at < hold.to_at and AT <= at < AT + HOUR_MS and reading >= 0:
+            then = taken_at(hour, hold.gpu, place)
+            again = hour.measured.age is not None and place > 0 and then == taken_at(hour, hold.gpu, place - 1)
+            held = hold.from_at <= then < hold.to_at
+            if hold.gpu in there and held and not again and AT <= at < AT + HOUR_MS and reading >= 0:
                 samples[hold.uid].append(reading)
-    pools = [(use.stats, samples[use.uid]) for use in made.uses]
+    pools = [(use.stats, samples[use.uid]) for use in made.workloads]
     pools.append((made.stats, [value for values in samples.values() for value in values]))
     for stats, values in pools:
         assert stats.samples == len(values)
         assert stats.total == sum(values)
         if values:
-            assert (stats.lowest, stats.highest) == (min(values), max(values))
+            assert (stats.min, stats.max) == (min(values), max(values))
             assert np.allclose([stats.p50, stats.p95], np.percentile(values, [50, 95]))
 
 
 @given(hours(), st.randoms())
-def test_the_order_of_what_is_known_does_not_matter(hour: Case, random: object) -> None:
+def test_the_order_of_what_is_known_does_not_matter(hour: HourCase, random: object) -> None:
     shuffled = list(hour.holds)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     other = structs.replace(hour, present=hour.present[::-1], faulty=hour.faulty[::-1], holds=shuffled)

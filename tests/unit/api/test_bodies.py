@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET, Meta, UnsetType
 
-from stoker.api.bodies import Body, BodyDecoder
+from stoker.api.http.bodies import BodyDecoder
 from stoker.domain.errors import ErrorCode, StokerError
+from stoker.wire.base import RequestBody
 
 
 class Kind(StrEnum):
@@ -20,12 +21,12 @@ class Kind(StrEnum):
     AUTHORING = "Authoring"
 
 
-class Resource(Body, frozen=True, kw_only=True):
+class Resource(RequestBody, frozen=True, kw_only=True):
     cpu: Annotated[str, Meta(max_length=8)]
     replica: Annotated[int, Meta(ge=1)] = 1
 
 
-class Create(Body, frozen=True, kw_only=True):
+class Create(RequestBody, frozen=True, kw_only=True):
     display_name: Annotated[str, Meta(pattern="^[a-z]+$")]
     resource: Resource | None = None
     kinds: list[Kind] = []
@@ -120,7 +121,7 @@ def test_what_is_wrong_is_named_with_what_would_be_right(raw: str, field: str, m
     assert _refusal(raw) == (field, message)
 
 
-class Submit(Body, frozen=True, kw_only=True):
+class Submit(RequestBody, frozen=True, kw_only=True):
     name: Annotated[str, Meta(pattern="^[a-z]+$", max_length=9, description="1 to 9 small letters", examples=["ab"])]
     env: dict[Annotated[str, Meta(pattern="^[^=]+$", description='a name without "="')], str | None] = {}
     nodes: Annotated[tuple[str, ...], Meta(min_length=1)] = ("a",)
@@ -163,13 +164,33 @@ def test_a_name_or_value_of_any_length_is_quoted_short() -> None:
 
 def test_json_inside_a_json_string_is_read_only_where_clients_send_it() -> None:
     raw = json.dumps(json.dumps({"displayName": "train"})).encode()
-    assert BodyDecoder(Create, json_text=True)(raw) == Create(display_name="train")
+    assert BodyDecoder(Create, accept_json_string=True)(raw) == Create(display_name="train")
     assert _refusal(raw) == ("body", f"body: it is text. Use {WHOLE}.")
+
+
+@pytest.mark.parametrize("accept_json_string", [False, True])
+@pytest.mark.parametrize(
+    "raw", [b'{"displayName":"\xff"}', b'{"n\xff":1}', b"\xff\xfe{", b'"\xff"', b'{"env":{"\xc3":""}}']
+)
+def test_a_body_that_is_not_utf_8_is_told_so_in_our_words(raw: bytes, accept_json_string: bool) -> None:
+    assert _refusal(raw, BodyDecoder(Create, accept_json_string=accept_json_string)) == ("", "The body is not UTF-8.")
+
+
+@pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}")])
+def test_a_body_that_is_nested_too_deeply_is_told_so_in_our_words(opening: bytes, closing: bytes) -> None:
+    bomb = b'{"a":' + opening * 100_000 + b"1" + closing * 100_000 + b"}"
+    assert _refusal(bomb, BodyDecoder(dict[str, Any])) == ("", "The body is nested too deeply.")
+
+
+@pytest.mark.parametrize("before", [b"", b'{"displayName":', b'{"env":{"a":', b'{"nothing":'])
+@pytest.mark.parametrize("opening", [b"[", b'{"a":'])
+def test_depth_is_told_before_anything_else_that_is_wrong(before: bytes, opening: bytes) -> None:
+    assert _refusal(before + opening * 100_000) == ("", "The body is nested too deeply.")
 
 
 @given(st.binary(max_size=64))
 def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
-    for decoder in (DECODE, BodyDecoder(dict[str, Any], json_text=True)):
+    for decoder in (DECODE, BodyDecoder(dict[str, Any], accept_json_string=True)):
         with contextlib.suppress(StokerError):
             decoder(raw)
 
@@ -181,11 +202,11 @@ JSON = SHALLOW | st.lists(SHALLOW, max_size=4) | st.dictionaries(st.text(), SHAL
 
 @given(st.dictionaries(st.text(), JSON, max_size=4))
 def test_no_nul_gets_in_by_any_way(body: dict[str, Any]) -> None:
-    decoder = BodyDecoder(dict[str, Any], json_text=True)
+    decoder = BodyDecoder(dict[str, Any], accept_json_string=True)
     once = json.dumps(body)
     for raw in (once, json.dumps(once)):
         if "\0" in repr_of(body):
-            assert _refusal(raw, decoder) == ("", "The body may not hold the character NUL (\\u0000).")
+            assert _refusal(raw, decoder) == ("", "The body must not contain the character NUL (\\u0000).")
         else:
             assert decoder(raw.encode()) == body
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta
 
-from stoker.api.params import Decoder, NoParams, Params, decode_segment, parse_query
+from stoker.api.http.params import NoParams, Params, ParamsDecoder, decode_segment, parse_query
 from stoker.domain.errors import ErrorCode, StokerError
 
 
@@ -19,7 +19,7 @@ class Phase(StrEnum):
     FAILED = "Failed"
 
 
-class Everything(Params, frozen=True, kw_only=True, rename="camel"):
+class AllParams(Params, frozen=True, kw_only=True, rename="camel"):
     uid: Annotated[str, Meta(min_length=1, max_length=8)]
     page_num: Annotated[int, Meta(ge=1)] = 1
     ratio: Annotated[float, Meta(gt=0, lt=1)] = 0.5
@@ -32,11 +32,11 @@ class Everything(Params, frozen=True, kw_only=True, rename="camel"):
     text: str | None = None
 
 
-DECODE = Decoder(Everything)
-TWINS = Decoder(Everything, snake_twins=True)
+DECODE = ParamsDecoder(AllParams)
+TWINS = ParamsDecoder(AllParams, accept_snake_case=True)
 
 
-def _read(query: str, decoder: Decoder[Everything] = DECODE) -> Everything:
+def _read(query: str, decoder: ParamsDecoder[AllParams] = DECODE) -> AllParams:
     return decoder(query.encode(), {"uid": "u-1"})
 
 
@@ -48,28 +48,28 @@ def _refusal(query: str) -> tuple[str, str]:
 
 
 def test_what_is_not_given_has_its_default() -> None:
-    assert _read("") == Everything(uid="u-1")
+    assert _read("") == AllParams(uid="u-1")
 
 
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
-        ("pageNum=7", Everything(uid="u-1", page_num=7)),
-        ("ratio=0.25", Everything(uid="u-1", ratio=0.25)),
-        ("details=true", Everything(uid="u-1", details=True)),
-        ("details=1", Everything(uid="u-1", details=True)),
-        ("details=False", Everything(uid="u-1", details=False)),
-        ("phase=Running", Everything(uid="u-1", phase=Phase.RUNNING)),
-        ("order=asc", Everything(uid="u-1", order="asc")),
-        ("text=a+b%2Bc", Everything(uid="u-1", text="a b+c")),
-        ("text=", Everything(uid="u-1", text="")),
-        ("text", Everything(uid="u-1", text="")),
-        ("text=a=b", Everything(uid="u-1", text="a=b")),
-        ("text=%E6%9D%8E", Everything(uid="u-1", text="李")),
-        ("te%78t=x", Everything(uid="u-1", text="x")),
+        ("pageNum=7", AllParams(uid="u-1", page_num=7)),
+        ("ratio=0.25", AllParams(uid="u-1", ratio=0.25)),
+        ("details=true", AllParams(uid="u-1", details=True)),
+        ("details=1", AllParams(uid="u-1", details=True)),
+        ("details=False", AllParams(uid="u-1", details=False)),
+        ("phase=Running", AllParams(uid="u-1", phase=Phase.RUNNING)),
+        ("order=asc", AllParams(uid="u-1", order="asc")),
+        ("text=a+b%2Bc", AllParams(uid="u-1", text="a b+c")),
+        ("text=", AllParams(uid="u-1", text="")),
+        ("text", AllParams(uid="u-1", text="")),
+        ("text=a=b", AllParams(uid="u-1", text="a=b")),
+        ("text=%E6%9D%8E", AllParams(uid="u-1", text="李")),
+        ("te%78t=x", AllParams(uid="u-1", text="x")),
     ],
 )
-def test_text_becomes_what_the_field_is(query: str, expected: Everything) -> None:
+def test_text_becomes_what_the_field_is(query: str, expected: AllParams) -> None:
     assert _read(query) == expected
 
 
@@ -89,7 +89,7 @@ def test_a_list_is_given_with_commas_or_repeated_and_its_blanks_are_trimmed(quer
 
 @pytest.mark.parametrize("query", ["phases=", "phases=,", "phases=%20", "phase=", "order=", "names="])
 def test_a_blank_choice_or_list_is_one_that_was_not_given(query: str) -> None:
-    assert _read(query) == Everything(uid="u-1")
+    assert _read(query) == AllParams(uid="u-1")
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_a_blank_choice_or_list_is_one_that_was_not_given(query: str) -> None:
         ("last=ended", "last", 'last: "ended" is not allowed. Use Running or Failed.'),
         ("phase=NULL", "phase", 'phase: "NULL" is not allowed. Use Running or Failed.'),
         ("pageNum=0&details=maybe", "pageNum", 'pageNum: "0" is not allowed. Use a whole number at least 1.'),
-        ("text=%00", "text", "text: it may not hold the character NUL."),
+        ("text=%00", "text", "text: it must not contain the character NUL."),
         ("text=%FF", "text", "text: it is not UTF-8 text."),
         ("text=%ED%A0%80", "text", "text: it is not UTF-8 text."),
         ("unknown=%FF", "query", "query: it is not UTF-8 text."),
@@ -146,11 +146,11 @@ def test_the_path_wins_over_a_query_of_the_same_name() -> None:
 
 
 def test_unknown_names_are_ignored_and_case_counts() -> None:
-    assert _read("pagenum=9&PageNum=9&nonsense=1&&=&%20=") == Everything(uid="u-1")
+    assert _read("pagenum=9&PageNum=9&nonsense=1&&=&%20=") == AllParams(uid="u-1")
 
 
 def test_the_snake_case_twin_is_read_only_where_it_is_asked_for() -> None:
-    assert _read("page_num=3") == Everything(uid="u-1")
+    assert _read("page_num=3") == AllParams(uid="u-1")
     assert _read("page_num=3", TWINS).page_num == 3
     assert _read("page_num=3&pageNum=4", TWINS).page_num == 4
     assert _read("pageNum=4&page_num=3", TWINS).page_num == 3
@@ -168,7 +168,7 @@ def test_the_last_of_several_values_counts() -> None:
 
 
 def test_an_endpoint_without_parameters_takes_any_query() -> None:
-    assert Decoder(NoParams)(b"a=1&b", {}) == NoParams()
+    assert ParamsDecoder(NoParams)(b"a=1&b", {}) == NoParams()
 
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
@@ -183,7 +183,7 @@ def test_what_was_quoted_is_read_back(pairs: list[tuple[str, str]]) -> None:
 @given(st.binary())
 def test_any_bytes_are_read_or_refused(query: bytes) -> None:
     with contextlib.suppress(StokerError):
-        assert isinstance(DECODE(query, {"uid": "u-1"}), Everything)
+        assert isinstance(DECODE(query, {"uid": "u-1"}), AllParams)
 
 
 @pytest.mark.parametrize(

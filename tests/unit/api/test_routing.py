@@ -6,25 +6,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.api.endpoint import Call, Endpoint, endpoint
-from stoker.api.families import NATIVE
-from stoker.api.params import NoParams, Params
-from stoker.api.routing import Router
-from stoker.api.table import ENDPOINTS
-from stoker.domain.permissions import Action
+from stoker.api.http.endpoint import Call, Endpoint, endpoint
+from stoker.api.http.families import NATIVE
+from stoker.api.http.params import NoParams, Params
+from stoker.api.http.routing import Router
+from stoker.api.routes import ENDPOINTS
+from stoker.domain.access.permission_rules import Action
 
 
-class One(Params, frozen=True, kw_only=True, rename="camel"):
+class OneSegment(Params, frozen=True, kw_only=True, rename="camel"):
     work_id: str
 
 
-class Two(Params, frozen=True, kw_only=True):
+class TwoSegments(Params, frozen=True, kw_only=True):
     a: str
     b: str
 
 
 def _endpoint(method: str, path: str, params: type[Params] = NoParams) -> Endpoint:
-    @endpoint(method, path, family=NATIVE, action=Action.LOOK_AROUND, params=params)
+    @endpoint(method, path, family=NATIVE, action=Action.PUBLIC, params=params)
     async def handler(call: Call[Any]) -> None:
         """Does nothing."""
 
@@ -35,11 +35,11 @@ ROUTER = Router(
     [
         _endpoint("GET", "/work"),
         _endpoint("POST", "/work"),
-        _endpoint("GET", "/work/{workId}", One),
+        _endpoint("GET", "/work/{workId}", OneSegment),
         _endpoint("GET", "/work/latest"),
-        _endpoint("POST", "/work/{workId}/stop", One),
-        _endpoint("GET", "/work/latest/{workId}", One),
-        _endpoint("GET", "/{a}/{b}/logs", Two),
+        _endpoint("POST", "/work/{workId}/stop", OneSegment),
+        _endpoint("GET", "/work/latest/{workId}", OneSegment),
+        _endpoint("GET", "/{a}/{b}/logs", TwoSegments),
     ]
 )
 
@@ -96,12 +96,12 @@ def test_an_endpoint_declared_twice_is_refused() -> None:
     with pytest.raises(ValueError, match="GET /work is declared twice"):
         Router([_endpoint("GET", "/work"), _endpoint("GET", "/work")])
     with pytest.raises(ValueError, match="declared twice"):
-        Router([_endpoint("GET", "/{a}/{b}", Two), _endpoint("GET", "/{b}/{a}", Two)])
+        Router([_endpoint("GET", "/{a}/{b}", TwoSegments), _endpoint("GET", "/{b}/{a}", TwoSegments)])
 
 
 def test_a_variable_that_the_parameters_do_not_have_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"/work/\{other\}: One lacks other"):
-        Router([_endpoint("GET", "/work/{other}", One)])
+    with pytest.raises(ValueError, match=r"/work/\{other\}: OneSegment lacks other"):
+        Router([_endpoint("GET", "/work/{other}", OneSegment)])
 
 
 @pytest.mark.parametrize("declared", ENDPOINTS, ids=lambda each: f"{each.method} {each.path}")

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import pytest
 from click.testing import CliRunner, Result
-from tests.unit.cli.fake import FakeServer
+from tests.unit.cli.fake_server import FakeServer
 
 from stoker.cli.main import cli
 
@@ -22,6 +22,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.delenv("COLUMNS", raising=False)  # pytest-xdist sets it in its workers
     return tmp_path
 
 

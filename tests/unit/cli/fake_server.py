@@ -8,7 +8,7 @@ import httpx
 
 Answer = tuple[int, Any] | httpx.Response
 BASE = "/api/stoker/v1"
-SAFE = "/api/custom/workloads"
+MANAGEMENT_PATH = "/api/custom/workloads"
 
 
 class FakeServer:
@@ -42,9 +42,9 @@ class FakeServer:
         return httpx.Response(status, json=body) if body is not None else httpx.Response(status)
 
     def missing(self, path: str) -> dict[str, Any]:
-        if path.startswith(SAFE):
-            name = path.removeprefix(f"{SAFE}/").partition("/")[0]
-            return safe_problem("Stoker.00005", f'There is no workload "{name}", or you may not see it.')
+        if path.startswith(MANAGEMENT_PATH):
+            name = path.removeprefix(f"{MANAGEMENT_PATH}/").partition("/")[0]
+            return management_problem("Stoker.00005", f'There is no workload "{name}", or you may not see it.')
         return problem("not_found", 'There is no user "x", or you may not see it.')
 
     def asked_for(self, method: str, path: str) -> list[httpx.Request]:
@@ -58,7 +58,7 @@ def problem(code: str, message: str, hint: str = "", field: str = "") -> dict[st
     return {"error": {"code": code, "message": message, "hint": hint, "field": field, "traceId": "0" * 32}}
 
 
-def safe_problem(code: str, message: str) -> dict[str, Any]:
+def management_problem(code: str, message: str) -> dict[str, Any]:
     return {"errorCode": code, "errorMessage": message}
 
 

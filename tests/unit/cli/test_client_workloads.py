@@ -7,10 +7,21 @@ from typing import assert_type
 
 import httpx
 import pytest
-from tests.unit.cli.fake import SAFE, Answer, FakeServer, counted, detail, log_events, safe_problem, workload
+from tests.unit.cli.fake_server import (
+    MANAGEMENT_PATH,
+    Answer,
+    FakeServer,
+    counted,
+    detail,
+    log_events,
+    management_problem,
+    workload,
+)
 
 from stoker.client import AsyncStoker, ErrorCode, Stoker, StokerError, Unreachable
-from stoker.client.workload_shapes import GroupVersionKind, LogLine, NewWorkload, Size, WorkloadDetail
+from stoker.client.new_workload import NewWorkload, ResourceRequest, WorkloadType
+from stoker.client.results import PodLogLine
+from stoker.wire.management import WorkloadDetailView
 
 SERVER = "http://stoker.test"
 
@@ -23,33 +34,33 @@ def client(server: FakeServer) -> Stoker:
     ("status", "number", "code"),
     [
         (400, "00002", ErrorCode.BAD_REQUEST),
-        (403, "00003", ErrorCode.NOT_ALLOWED),
-        (403, "00008", ErrorCode.NEVER_FITS),
+        (403, "00003", ErrorCode.FORBIDDEN),
+        (403, "00008", ErrorCode.UNSCHEDULABLE),
         (404, "00005", ErrorCode.NOT_FOUND),
-        (409, "00010", ErrorCode.STATE_FORBIDS),
+        (409, "00010", ErrorCode.CONFLICT),
         (404, "99999", ErrorCode.NOT_FOUND),
     ],
 )
 def test_the_errors_of_the_family_are_the_same_errors(status: int, number: str, code: ErrorCode) -> None:
-    server = FakeServer({f"GET {SAFE}/x": (status, safe_problem(f"Stoker.{number}", "Because."))})
+    server = FakeServer({f"GET {MANAGEMENT_PATH}/x": (status, management_problem(f"Stoker.{number}", "Because."))})
     with client(server) as stoker, pytest.raises(StokerError) as caught:
         stoker.workloads.get("x")
     assert (caught.value.code, caught.value.message) == (code, "Because.")
 
 
 def test_an_answer_in_nobodys_words_says_so() -> None:
-    server = FakeServer({f"GET {SAFE}/x": (500, {"oops": True})})
-    with client(server) as stoker, pytest.raises(StokerError, match="not in Stoker's words"):
+    server = FakeServer({f"GET {MANAGEMENT_PATH}/x": (500, {"oops": True})})
+    with client(server) as stoker, pytest.raises(StokerError, match="not with an error of Stoker"):
         stoker.workloads.get("x")
 
 
 def test_a_script_travels_as_base64_and_what_is_left_out_is_not_sent() -> None:
-    server = FakeServer({f"POST {SAFE}": (200, {"workloadId": "t-b2c4d"})})
+    server = FakeServer({f"POST {MANAGEMENT_PATH}": (200, {"workloadId": "t-b2c4d"})})
     new = NewWorkload(
         display_name="t",
-        group_version_kind=GroupVersionKind(kind="Job"),
+        group_version_kind=WorkloadType(kind="Job"),
         image="python",
-        resource=Size(cpu="1", memory="1Gi"),
+        resource=ResourceRequest(cpu="1", memory="1Gi"),
         entry_point="echo ü".encode(),
     )
     with client(server) as stoker:
@@ -67,9 +78,9 @@ def test_a_script_travels_as_base64_and_what_is_left_out_is_not_sent() -> None:
 
 def test_a_rehearsal_says_so_in_the_query() -> None:
     answer = {"dryRun": True, "accepted": True, "message": "It would be accepted.", "schedulerOrder": 1}
-    server = FakeServer({f"POST {SAFE}": (200, answer)})
+    server = FakeServer({f"POST {MANAGEMENT_PATH}": (200, answer)})
     with client(server) as stoker:
-        assert stoker.workloads.rehearse({"displayName": "t"}).scheduler_order == 1
+        assert stoker.workloads.dry_run({"displayName": "t"}).scheduler_order == 1
     assert server.asked[0].url.params == httpx.QueryParams(dryRun="true")
     assert server.bodies() == [{"displayName": "t"}]
 
@@ -79,7 +90,7 @@ def test_a_list_goes_on_until_it_has_all_that_were_counted() -> None:
         (200, counted(workload("a-b2c4d"), workload("b-b2c4d"), total=3)),
         (200, counted(workload("c-b2c4d"), total=3)),
     ]
-    server = FakeServer({f"GET {SAFE}": pages})
+    server = FakeServer({f"GET {MANAGEMENT_PATH}": pages})
     with client(server) as stoker:
         found = stoker.workloads.list(phase=("Running", "Pending"), kind=())
         assert [each.workload_id for each in found] == ["a-b2c4d", "b-b2c4d", "c-b2c4d"]
@@ -90,19 +101,19 @@ def test_a_list_goes_on_until_it_has_all_that_were_counted() -> None:
 
 
 def test_a_list_that_shrinks_while_it_is_read_ends() -> None:
-    server = FakeServer({f"GET {SAFE}": [(200, counted(workload(), total=3)), (200, counted(total=3))]})
+    server = FakeServer({f"GET {MANAGEMENT_PATH}": [(200, counted(workload(), total=3)), (200, counted(total=3))]})
     with client(server) as stoker:
         assert len(list(stoker.workloads.list())) == 1
 
 
 def test_a_batch_tells_of_each_whatever_the_status() -> None:
-    failed = [{"workloadId": "no", **safe_problem("Stoker.00005", "There is none.")}]
+    failed = [{"workloadId": "no", **management_problem("Stoker.00005", "There is none.")}]
     answers: list[Answer | Exception] = [
         httpx.Response(204, headers={"X-Workload-Ids": "a-2,b-2"}),
         (207, {"succeeded": ["a"], "failed": failed}),
         (404, {"succeeded": [], "failed": failed}),
     ]
-    server = FakeServer({f"POST {SAFE}/clone": answers})
+    server = FakeServer({f"POST {MANAGEMENT_PATH}/clone": answers})
     with client(server) as stoker:
         whole, part, none = (stoker.workloads.clone(["a", "b", "a"]) for _ in range(3))
     assert (whole.succeeded, whole.clones, whole.failed) == (("a", "b"), ("a-2", "b-2"), ())
@@ -111,21 +122,23 @@ def test_a_batch_tells_of_each_whatever_the_status() -> None:
 
 
 def test_a_batch_that_was_refused_as_a_whole_is_an_error() -> None:
-    server = FakeServer({f"POST {SAFE}/stop": (401, safe_problem("Stoker.00009", "This needs a credential."))})
+    server = FakeServer(
+        {f"POST {MANAGEMENT_PATH}/stop": (401, management_problem("Stoker.00009", "This needs a credential."))}
+    )
     with client(server) as stoker, pytest.raises(StokerError) as caught:
         stoker.workloads.stop_many(["a"])
-    assert caught.value.code is ErrorCode.NOT_SIGNED_IN
+    assert caught.value.code is ErrorCode.UNAUTHENTICATED
 
 
 def followed() -> FakeServer:
-    return FakeServer({f"GET {SAFE}/a/pods/a-0/logs": (200, log_events("one", "", "t\two"))})
+    return FakeServer({f"GET {MANAGEMENT_PATH}/a/pods/a-0/logs": (200, log_events("one", "", "t\two"))})
 
 
 def test_a_log_is_followed_line_by_line() -> None:
     server = followed()
     with client(server) as stoker:
         lines = stoker.workloads.follow_logs("a", "a-0", tail_lines=5)
-        assert_type(lines, Iterator[LogLine])
+        assert_type(lines, Iterator[PodLogLine])
         assert [line.text for line in lines] == ["one", "", "t\two"]
     assert dict(server.asked[0].url.params) == {"tailLines": "5", "follow": "true", "timestamps": "true"}
     assert server.asked[0].headers["accept"] == "text/event-stream"
@@ -135,14 +148,14 @@ def test_a_coroutine_follows_the_same_log() -> None:
     async def texts() -> list[str]:
         async with AsyncStoker(SERVER, transport=followed().transport) as stoker:
             lines = stoker.workloads.follow_logs("a", "a-0")
-            assert_type(lines, AsyncIterator[LogLine])
+            assert_type(lines, AsyncIterator[PodLogLine])
             return [line.text async for line in lines]
 
     assert asyncio.run(texts()) == ["one", "", "t\two"]
 
 
 def test_a_stream_that_is_refused_is_the_error_and_one_that_breaks_off_is_a_lost_server() -> None:
-    server = FakeServer({f"GET {SAFE}/a/pods/a-0/logs": (200, log_events("one", end=False))})
+    server = FakeServer({f"GET {MANAGEMENT_PATH}/a/pods/a-0/logs": (200, log_events("one", end=False))})
     with client(server) as stoker:
         with pytest.raises(StokerError, match='no workload "b"'):
             list(stoker.workloads.follow_logs("b", "b-0"))
@@ -163,8 +176,8 @@ def test_events_are_what_the_server_says_happened() -> None:
 
 
 def test_a_field_of_a_newer_server_is_left_out() -> None:
-    server = FakeServer({f"GET {SAFE}/a": (200, {**detail("a"), "cost": 3})})
+    server = FakeServer({f"GET {MANAGEMENT_PATH}/a": (200, {**detail("a"), "cost": 3})})
     with client(server) as stoker:
         found = stoker.workloads.get("a")
-    assert_type(found, WorkloadDetail)
+    assert_type(found, WorkloadDetailView)
     assert found.pods[0].pod_id == "a-0"

@@ -3,7 +3,7 @@
 import httpx
 import pytest
 from tests.unit.cli.conftest import RunStoker
-from tests.unit.cli.fake import Answer, FakeServer, problem
+from tests.unit.cli.fake_server import Answer, FakeServer, problem
 
 from stoker.client import DEFAULT_SERVER
 
@@ -19,7 +19,7 @@ def refusing(status: int, code: str, message: str, hint: str = "") -> FakeServer
         (401, "not_signed_in", "The token has expired.", 4, "stoker login"),
         (403, "not_allowed", "Not allowed: user.read is for admins.", 4, "stoker whoami"),
         (400, "bad_request", "name: too long.", 2, "stoker user show --help"),
-        (409, "state_forbids", "It is the last admin.", 1, ""),
+        (409, "conflict", "It is the last admin.", 1, ""),
         (500, "internal", "Something unexpected went wrong.", 1, "stoker check"),
     ],
 )

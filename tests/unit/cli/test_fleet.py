@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 from rich.console import Console
 from tests.unit.cli.conftest import RunStoker
-from tests.unit.cli.fake import SAFE, FakeServer, detail, page, problem
+from tests.unit.cli.fake_server import MANAGEMENT_PATH, FakeServer, detail, page, problem
 
-from stoker.cli.verbs import top
+from stoker.cli.commands.monitoring import top
 from stoker.client import Stoker
 
 A = "train-b2c4d"
 AT = "2026-01-15T10:30:00.000Z"
+PAST = "0-100%, 58s"
 NOW = {
     "nodes": 12,
     "healthyNodes": 11,
@@ -26,6 +27,10 @@ NOW = {
     "busyNodes": 2,
     "cpuNodes": 2,
     "gpus": 72,
+    "faultyGpus": 0,
+    "notReadyGpus": 0,
+    "cordonedGpus": 0,
+    "schedulableGpus": 72,
     "allocatedGpus": 36.5,
     "allocationRate": 0.507,
     "utilization": 0.62,
@@ -35,6 +40,8 @@ NOW = {
     "rdmaPorts": 80,
     "rdmaActivePorts": 76,
     "rdmaBitsPerSecond": 400 * 10**9,
+    "rdmaReceivedBytesPerSecond": 51_200_000_000,
+    "rdmaSentBytesPerSecond": 49_000_000_000,
 }
 
 
@@ -49,11 +56,12 @@ def cluster(
         "message": "It does not answer." if stale else "",
     }
     engine = "simulated" if simulated else "local"
-    return {"name": name, "engine": engine, "simulated": simulated, "source": source, "now": NOW}
+    reachable = {"unreachableSince": None, "unreachableMessage": ""}
+    return {"name": name, "engine": engine, "simulated": simulated, "source": source, "now": NOW, **reachable}
 
 
-def overview(*clusters: dict[str, Any]) -> dict[str, Any]:
-    return {"at": AT, "total": NOW, "clusters": list(clusters or (cluster(),))}
+def overview(*clusters: dict[str, Any], total: dict[str, Any] = NOW) -> dict[str, Any]:
+    return {"at": AT, "total": total, "clusters": list(clusters or (cluster(),))}
 
 
 def node(name: str, **fields: Any) -> dict[str, Any]:
@@ -64,6 +72,8 @@ def node(name: str, **fields: Any) -> dict[str, Any]:
         "pool": "default",
         "models": ["NVIDIA H100"],
         "gpus": 8,
+        "faultyGpus": 0,
+        "schedulableGpus": 8,
         "allocatedGpus": 2.5,
         "pods": 3,
         "cpus": 128.0,
@@ -77,6 +87,8 @@ def node(name: str, **fields: Any) -> dict[str, Any]:
         "memory": None,
         "powerWatts": 999.4,
         "temperature": 71.4,
+        "rdmaReceivedBytesPerSecond": None,
+        "rdmaSentBytesPerSecond": None,
         "labels": {},
         **fields,
     }
@@ -97,6 +109,7 @@ def gpu(device: int, **fields: Any) -> dict[str, Any]:
         "memoryTotalBytes": 80 * 10**9,
         "powerWatts": 650.5,
         "temperature": 71.4,
+        "idleSince": None,
         **fields,
     }
 
@@ -121,7 +134,12 @@ def consumer(**fields: Any) -> dict[str, Any]:
 def lines(*values: tuple[int, list[float]]) -> list[dict[str, Any]]:
     start = 1_768_473_000_000
     return [
-        {"node": "n1", "device": device, "points": [[value, start + at * 30_000] for at, value in enumerate(points)]}
+        {
+            "node": "n1",
+            "device": device,
+            "points": [[value, start + at * 30_000] for at, value in enumerate(points)],
+            "uuid": f"GPU-{device}",
+        }
         for device, points in values
     ]
 
@@ -132,7 +150,7 @@ def measured(**fields: Any) -> dict[str, Any]:
 
 
 def server(view: dict[str, Any] | None = None, **answers: Any) -> FakeServer:
-    known: dict[str, Any] = {"GET /overview": (200, view or overview()), f"GET {SAFE}/{A}": (200, detail(A))}
+    known: dict[str, Any] = {"GET /overview": (200, view or overview()), f"GET {MANAGEMENT_PATH}/{A}": (200, detail(A))}
     return FakeServer(known | {f"GET /{name}": (200, answer) for name, answer in answers.items()})
 
 
@@ -146,7 +164,7 @@ def test_the_overview_is_a_line_for_each_cluster_and_one_for_all(stoker: RunStok
         f"all {cells}",
         "",
         "Storage: 450 TB of 1 PB used.",
-        "RDMA: 76 of 80 ports up, 400 Gbps each.",
+        "RDMA: 76 of 80 ports up, 400 Gbps each. 51.2 GB/s in, 49 GB/s out.",
     ]
     assert shown.stderr == "Cluster demo is simulated.\n"
 
@@ -196,6 +214,15 @@ def test_nodes_are_shown_as_people_read_them(stoker: RunStoker) -> None:
     assert (asked["name"], asked["state"], asked["sort"], asked["order"]) == ("n", "faulty", "power", "desc")
 
 
+def test_wide_nodes_show_what_goes_through_their_rdma_ports(stoker: RunStoker) -> None:
+    rates = {"rdmaReceivedBytesPerSecond": 12_500_000_000, "rdmaSentBytesPerSecond": 0}
+    fake = server(nodes=page(node("n1", **rates), node("n2")))
+    titles, first, second = stoker("nodes", "-o", "wide", server=fake).stdout.splitlines()
+    assert " ".join(titles.split()).endswith("RDMA IN RDMA OUT")
+    assert " ".join(first.split()).endswith("12.5 GB/s 0 B/s")
+    assert " ".join(second.split()).endswith("- -")
+
+
 def test_gpus_are_limited_and_say_who_holds_them(stoker: RunStoker) -> None:
     fake = server(gpus=page(gpu(0), gpu(1, workload=None, state="idle"), gpu(2)))
     shown = stoker("gpus", "--node", "n1", "--limit", "2", server=fake).stdout.splitlines()
@@ -225,6 +252,15 @@ def test_what_a_limit_leaves_out_is_counted(stoker: RunStoker, verb: str, items:
         assert (len(found["items"]), found["total"], found["next"], whole.stderr) == (3, 3, None, "")
 
 
+def test_how_many_gpus_are_not_given_out_is_said_beside_how_many_there_are(stoker: RunStoker) -> None:
+    some = {**NOW, "gpus": 1024, "faultyGpus": 1, "notReadyGpus": 8, "cordonedGpus": 16, "schedulableGpus": 999}
+    fake = server(overview(total=some), gpus=page(gpu(0)), consumers=page())
+    words = "1 faulty, 8 on nodes that are not ready, 16 on cordoned nodes"
+    assert f"1,024 GPUs, {words}; 999 can be given out.\n" in stoker("overview", server=fake).stdout
+    assert f"of 1,024 GPUs allocated (51%), {words}, 62% busy" in stoker("top", "--once", server=fake).stdout
+    assert stoker("gpus", server=fake).stderr == f"1,024 GPUs, {words}.\n"
+
+
 def test_top_says_how_many_it_leaves_out(stoker: RunStoker) -> None:
     consumers = page(consumer(), consumer(uid="u2"), consumer(uid="u3"))
     rest = "These are 2 of 3; --limit 0 shows all."
@@ -232,10 +268,10 @@ def test_top_says_how_many_it_leaves_out(stoker: RunStoker) -> None:
     assert shown.stderr == f"{rest}\n"
     part = json.loads(stoker("top", "--limit", "2", "--json", server=server(consumers=consumers)).stdout)
     assert (len(part["items"]), part["total"], part["next"]) == (2, 3, 2)
-    look = top.Look(Stoker("http://127.0.0.1:1", "x", transport=server(consumers=consumers).transport), "", 2)
-    look.again()
+    look = top.TopState(Stoker("http://127.0.0.1:1", "x", transport=server(consumers=consumers).transport), "", 2)
+    look.refresh()
     console = Console(width=80, height=20, record=True, file=io.StringIO())
-    console.print(top.framed(look, ""))
+    console.print(top.render_screen(look, ""))
     assert rest in console.export_text()
 
 
@@ -244,9 +280,9 @@ def test_top_in_a_pipe_prints_once(stoker: RunStoker) -> None:
     fake = server(view, consumers=page(consumer(), consumer(workloadId="x", uid="u2", utilization=None, memory=None)))
     shown = stoker("top", server=fake)
     text = shown.stdout.splitlines()
-    assert text[0].startswith("36.5 of 72 GPUs allocated (51%), 62% busy ▅, 12.3 kW; nodes: 3 idle, 4 partly used")
+    assert text[0].startswith("36.5 of 72 GPUs allocated (51%), 62% busy, 12.3 kW; nodes: 3 idle, 4 partly used")
     assert text[1] == "demo (simulated): simulated, 3s ago"
-    assert " ".join(text[4].split()) == f"{A} vision demo 8 50% ▅ 25% 5.2 kW 2h"
+    assert " ".join(text[4].split()) == f"{A} vision demo 8 50% 25% 5.2 kW 2h"
     assert len(fake.asked_for("GET", "/api/stoker/v1/consumers")) == 1
     assert json.loads(stoker("top", "--json", server=fake).stdout)["items"][0]["workloadId"] == A
 
@@ -254,43 +290,44 @@ def test_top_in_a_pipe_prints_once(stoker: RunStoker) -> None:
 @pytest.mark.parametrize(
     ("width", "titles"),
     [
-        (160, ["WORKLOAD", "NAMESPACE", "CLUSTER", "GPUS", "UTILIZATION", "MEMORY", "POWER", "IDLE FOR"]),
-        (80, ["WORKLOAD", "NAMESPACE", "CLUSTER", "GPUS", "UTILIZATION", "MEMORY", "POWER", "IDLE FOR"]),
+        (160, ["WORKLOAD", "NAMESPACE", "CLUSTER", "GPUS", "UTILIZATION", PAST, "MEMORY", "POWER", "IDLE FOR"]),
+        (90, ["WORKLOAD", "NAMESPACE", "CLUSTER", "GPUS", "UTILIZATION", PAST, "MEMORY", "POWER", "IDLE FOR"]),
+        (80, ["WORKLOAD", "NAMESPACE", "GPUS", "UTILIZATION", PAST, "MEMORY", "POWER", "IDLE FOR"]),
         (60, ["WORKLOAD", "GPUS", "UTILIZATION", "MEMORY", "POWER", "IDLE FOR"]),
         (40, ["WORKLOAD", "GPUS", "UTILIZATION", "MEMORY"]),
     ],
 )
 def test_top_leaves_columns_out_before_it_cuts_numbers(home: Path, width: int, titles: list[str]) -> None:
     fake = server(consumers=page(consumer(), consumer(workloadId="y", uid="u2")))
-    look = top.Look(Stoker("http://127.0.0.1:1", "x", transport=fake.transport), "", 10)
-    for _ in range(top.HISTORY):
-        look.again()
+    look = top.TopState(Stoker("http://127.0.0.1:1", "x", transport=fake.transport), "", 10)
+    for _ in range(top.HISTORY_SAMPLES):
+        look.refresh()
     console = Console(record=True, width=width, file=io.StringIO())
-    console.print(top.page(look, ""))
+    console.print(top.render_page(look, ""))
     *_, head, first, second = console.export_text().splitlines()
     assert re.split(r"  +", head.strip()) == titles
     values = {"WORKLOAD": A, "NAMESPACE": "vision", "CLUSTER": "demo", "GPUS": "8", "UTILIZATION": "50%"}
     values |= {"MEMORY": "25%", "POWER": "5.2 kW", "IDLE FOR": "2h"}
-    assert re.split(r"  +", first.replace("▅", " ").strip()) == [values[title] for title in titles]
+    assert re.split(r"  +", first.replace("▅", " ").strip()) == [values[title] for title in titles if title != PAST]
     assert "…" not in first + second
-    assert ("▅" in first) is (width > 40)
+    assert first.count("▅") == {160: 30, 90: 12, 80: 11}.get(width, 0)
 
 
 def test_top_goes_on_while_the_server_is_away(home: Path) -> None:
     fake = server(consumers=page(consumer()))
     first: Any = fake.answers["GET /overview"]
-    away = (503, problem("backend_down", "The database cannot be used."))
+    away = (503, problem("unavailable", "The database cannot be used."))
     fake.answers["GET /overview"] = [first, away, away, away, away, first]
-    look = top.Look(Stoker("http://127.0.0.1:1", "x", transport=fake.transport), "", 10)
-    look.again()
-    assert top.renewed(look) == "The database cannot be used. This is of 10:30:00 UTC."
+    look = top.TopState(Stoker("http://127.0.0.1:1", "x", transport=fake.transport), "", 10)
+    look.refresh()
+    assert top.try_refresh(look) == "The database cannot be used. This is of 10:30:00 UTC."
     console = Console(record=True, width=160, file=io.StringIO())
-    console.print(top.page(look, "The database cannot be used."))
+    console.print(top.render_page(look, "The database cannot be used."))
     drawn = console.export_text()
     assert "The database cannot be used." in drawn
     assert A in drawn
-    assert top.renewed(look) == ""
-    assert look.spark("u1") == "▅▅"
+    assert top.try_refresh(look) == ""
+    assert look.history_sparkline("u1") == "▅▅"
 
 
 def test_metrics_are_plotted(stoker: RunStoker) -> None:
@@ -301,7 +338,7 @@ def test_metrics_are_plotted(stoker: RunStoker) -> None:
     text = stoker("metrics", A, server=fake).stdout
     assert f"{A}, 2026-01-15 10:30:00 to 11:30:00 UTC, a point every 30 s" in text
     assert "Utilization: 50% at the end, mean of 2 GPUs" in text
-    assert "  GPU-0  ▁▅█\n  GPU-1  █▅▁\n" in text
+    assert "  Each GPU, 0% to 100%:\n  GPU-0  ▁▅█\n  GPU-1  █▅▁\n         10:30:00 to 10:31:00\n" in text
     assert "TFLOPS: 410 at the end" in text
     assert "Power" not in text
     rows = list(csv.DictReader(io.StringIO(stoker("metrics", A, "-o", "csv", server=fake).stdout)))
@@ -319,7 +356,7 @@ def test_metrics_tell_the_gpus_that_are_held_from_those_that_were(stoker: RunSto
 
 def test_metrics_of_what_has_ended_are_those_of_its_last_hour(stoker: RunStoker) -> None:
     fake = server()
-    fake.answers[f"GET {SAFE}/{A}"] = (200, detail(A, "Succeeded", endTime="2026-01-10T08:00:00Z"))
+    fake.answers[f"GET {MANAGEMENT_PATH}/{A}"] = (200, detail(A, "Succeeded", endTime="2026-01-10T08:00:00Z"))
     fake.answers[f"GET /workloads/{A}/metrics"] = (200, measured())
     stoker("metrics", A, server=fake)
     stoker("metrics", A, "--since", "2h", server=fake)
@@ -336,7 +373,34 @@ def test_metrics_fit_the_terminal(stoker: RunStoker, monkeypatch: pytest.MonkeyP
     fake.answers[f"GET /workloads/{A}/metrics"] = (200, measured(utilization=lines((0, many), (1, many))))
     drawn = stoker("metrics", A, server=fake).stdout.split("GPUs\n")[1].splitlines()
     assert max(map(len, drawn)) == 50
-    assert drawn[-1].startswith("  GPU-1  ▁▁")
+    assert drawn[-2].startswith("  GPU-1  ▁▁")
+    assert drawn[-1].split() == ["10:30:00", "12:09:30"]
+    assert len(drawn[-1]) == 50
+
+
+def test_a_plot_has_its_scale_with_the_unit_and_its_times_below(
+    stoker: RunStoker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    fake = server()
+    fake.answers[f"GET /workloads/{A}/metrics"] = (200, measured(power=lines((0, [100.0, 650.0, 300.0]))))
+    text = stoker("metrics", A, server=fake).stdout.splitlines()
+    plot = text[text.index("Power: 300 W at the end, mean of 1 GPU") + 1 :]
+    assert plot[0].startswith("  650 W ┤")
+    assert plot[5].startswith("  100 W ┤")
+    assert plot[6].split() == ["10:30:00", "10:31:00"]
+    assert plot[6].startswith("         10:30:00")
+    assert len(plot[6]) == 60
+
+
+def test_a_range_of_two_days_has_the_date_of_its_end(stoker: RunStoker) -> None:
+    fake = server()
+    point = {"node": "n1", "device": 0, "points": [[0.5, 1_768_473_000_000], [0.5, 1_768_559_400_000]]}
+    body = {**measured(utilization=[point]), "end": "2026-01-16T10:30:00.000Z"}
+    fake.answers[f"GET /workloads/{A}/metrics"] = (200, body)
+    text = stoker("metrics", A, "--since", "24h", server=fake).stdout
+    assert f"{A}, 2026-01-15 10:30:00 to 2026-01-16 10:30:00 UTC, a point every 30 s" in text
+    assert re.search(r"\n +2026-01-15 10:30:00 +2026-01-16 10:30:00\n", text)
 
 
 def test_metrics_of_nothing_say_so(stoker: RunStoker) -> None:

@@ -19,7 +19,7 @@ def leaves(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str
         found = command_at((*path, name))
         if isinstance(found, click.Group):
             yield from leaves(found, (*path, name))
-        else:
+        elif not found.hidden:
             yield (*path, name)
 
 

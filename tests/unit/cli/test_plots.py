@@ -1,11 +1,11 @@
-"""The plots of the terminal: what is high is drawn high, and nothing that is not a number is drawn."""
+"""Terminal plots: higher values are drawn higher, and only finite numbers are drawn."""
 
 import math
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.cli.plots import line_plot, short, sparkline, spread
+from stoker.cli.render.plots import bin_means, format_short, line_plot, sparkline
 
 
 def test_a_falling_line_begins_high_on_the_left_and_ends_low_on_the_right() -> None:
@@ -36,14 +36,14 @@ def test_a_sparkline_has_a_blank_where_nothing_is_known() -> None:
 
 
 def test_points_are_spread_over_the_parts_of_a_range_by_their_time() -> None:
-    assert spread([(0, 1.0), (1, 2.0), (2, 3.0)], 0, 2, 3) == [1.0, 2.0, 3.0]
-    assert spread([(0, 1.0), (1, 3.0), (3, 5.0)], 0, 3, 2) == [2.0, 5.0]
-    assert spread([(9, 7.0)], 0, 9, 3) == [None, None, 7.0]
-    assert spread([(4, 7.0), (4, 9.0)], 4, 4, 1) == [8.0]
+    assert bin_means([(0, 1.0), (1, 2.0), (2, 3.0)], 0, 2, 3) == [1.0, 2.0, 3.0]
+    assert bin_means([(0, 1.0), (1, 3.0), (3, 5.0)], 0, 3, 2) == [2.0, 5.0]
+    assert bin_means([(9, 7.0)], 0, 9, 3) == [None, None, 7.0]
+    assert bin_means([(4, 7.0), (4, 9.0)], 4, 4, 1) == [8.0]
 
 
 def test_numbers_are_short() -> None:
-    assert [short(value) for value in (0, 2.34567, 1.5e-6, 12345.6, 3e9)] == [
+    assert [format_short(value) for value in (0, 2.34567, 1.5e-6, 12345.6, 3e9)] == [
         "0",
         "2.346",
         "1.50e-06",

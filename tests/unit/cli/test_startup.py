@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from stoker.cli.main import cli
-from stoker.cli.table import VERBS
+from stoker.cli.registry import COMMANDS
 
 HEAVY = (
     "httpx",
@@ -36,7 +36,7 @@ def test_help_imports_nothing_but_click_and_the_table() -> None:
     imported = modules_after("--help")
     assert not [name for name in HEAVY if name in imported]
     assert "click" in imported
-    assert not [name for name in imported if name.startswith("stoker.cli.verbs")]
+    assert not [name for name in imported if name.startswith("stoker.cli.commands")]
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,12 @@ def test_no_verb_brings_the_network_or_a_terminal_before_it_needs_them(words: tu
     assert not {"httpx", "rich", "uvicorn", "websockets"} & imported
 
 
-@pytest.mark.parametrize("verb", VERBS)
+def test_a_client_needs_no_arrays() -> None:
+    run = "import sys, stoker.client, stoker.cli.core.connection; print('numpy' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", run], text=True) == "False\n"
+
+
+@pytest.mark.parametrize("verb", COMMANDS)
 def test_every_verb_of_the_table_exists_and_has_help(verb: str) -> None:
     shown = CliRunner().invoke(cli, [verb, "--help"], prog_name="stoker")
     assert shown.exit_code == 0
@@ -57,7 +62,9 @@ def test_every_verb_of_the_table_exists_and_has_help(verb: str) -> None:
 
 def test_help_names_every_verb() -> None:
     lines = CliRunner().invoke(cli, ["--help"], prog_name="stoker").stdout.splitlines()
-    assert [line.split()[0] for line in lines if line.startswith("  ") and line.split()[0] in VERBS] == list(VERBS)
+    assert [line.split()[0] for line in lines if line.startswith("  ") and line.split()[0] in COMMANDS] == list(
+        COMMANDS
+    )
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

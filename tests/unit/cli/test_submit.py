@@ -1,46 +1,65 @@
-"""What is sent when a workload is submitted, and what a job's end means for the exit code."""
+"""The request body of a submission, and how the end of a job determines the exit code."""
 
 import base64
 import json
 import shlex
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from tests.unit.cli.conftest import RunStoker
-from tests.unit.cli.fake import SAFE, FakeServer, counted, detail, log_events, safe_problem, workload
+from tests.unit.cli.fake_server import (
+    MANAGEMENT_PATH,
+    FakeServer,
+    counted,
+    detail,
+    log_events,
+    management_problem,
+    workload,
+)
 
-from stoker.api.bodies import BodyDecoder
-from stoker.api.safe.shapes import CreateWorkload
-from stoker.cli.jobs import script_of
-from stoker.cli.names import name_from
-from stoker.cli.outcome import exit_code
-from stoker.client.workload_shapes import WorkloadDetail
+from stoker.api.compat.management.schemas import CreateWorkload
+from stoker.api.http.bodies import BodyDecoder
+from stoker.cli.core.exit_status import job_exit_code
+from stoker.cli.input.display_name import derive_display_name
+from stoker.cli.input.job_spec import start_in_directory, to_script
+from stoker.wire.management import WorkloadDetailView
 
 NAME = "python-b2c4d"
 CREATED = (200, {"workloadId": NAME})
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stoker.client.follow.UNTOLD_LOOK_SECONDS", 0.01)
+def _poll_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stoker.client.follow.POLL_SECONDS_WITHOUT_EVENTS", 0.01)
 
 
 def ending(phase: str, message: str = "", lines: tuple[str, ...] = ("hi",)) -> FakeServer:
     """A server on which whatever is submitted ends like this."""
     return FakeServer(
         {
-            f"POST {SAFE}": CREATED,
-            f"GET {SAFE}/{NAME}": [(200, detail(NAME, "Pending")), (200, detail(NAME, phase, message=message))],
-            f"GET {SAFE}/{NAME}/pods/{NAME}-0/logs": (200, log_events(*lines)),
+            f"POST {MANAGEMENT_PATH}": CREATED,
+            f"GET {MANAGEMENT_PATH}/{NAME}": [
+                (200, detail(NAME, "Pending")),
+                (200, detail(NAME, phase, message=message)),
+            ],
+            f"GET {MANAGEMENT_PATH}/{NAME}/pods/{NAME}-0/logs": (200, log_events(*lines)),
         }
     )
 
 
 def sent(server: FakeServer) -> dict[str, Any]:
-    body = json.loads(server.asked_for("POST", SAFE)[0].content)
+    body = json.loads(server.asked_for("POST", MANAGEMENT_PATH)[0].content)
     return {**body, "entryPoint": base64.b64decode(body["entryPoint"]).decode()}
+
+
+def here(script: str) -> str:
+    """The script that begins in the present directory, or fails loudly."""
+    place = shlex.quote(str(Path.cwd()))
+    message = shlex.quote(f"[stoker] This job was submitted from {Path.cwd()} and cannot enter it.")
+    return f"cd -- {place} || {{ echo {message} >&2; exit 126; }}\n{script}"
 
 
 def test_run_prints_what_the_job_prints_and_nothing_else_on_stdout(stoker: RunStoker) -> None:
@@ -51,8 +70,8 @@ def test_run_prints_what_the_job_prints_and_nothing_else_on_stdout(stoker: RunSt
     assert sent(server) == {
         "displayName": "python",
         "groupVersionKind": {"kind": "Job", "version": "v1"},
-        "image": "python:3.12-slim",
-        "entryPoint": f"""cd {shlex.quote(str(Path.cwd()))} 2>/dev/null\npython -c 'print("hi")'""",
+        "image": "none",
+        "entryPoint": here("""python -c 'print("hi")'"""),
         "resource": {"cpu": "1", "memory": "1Gi", "gpu": "0", "replica": 1},
     }
 
@@ -61,6 +80,78 @@ def test_run_not_here_begins_in_the_folder_of_the_workload(stoker: RunStoker) ->
     server = ending("Succeeded", "every pod exited with code 0", ())
     assert stoker("run", "--not-here", "--", "true", server=server).exit_code == 0
     assert sent(server)["entryPoint"] == "true"
+
+
+@pytest.mark.parametrize("words", [("--", "ls"), ("--script", "ls"), ("--script-file", "-")])
+def test_what_is_typed_begins_in_the_same_directory_with_submit_as_with_run(
+    stoker: RunStoker, words: tuple[str, ...]
+) -> None:
+    server = FakeServer({f"POST {MANAGEMENT_PATH}": CREATED})
+    assert stoker("submit", "-w", "vision", *words, server=server, stdin="ls").exit_code == 0
+    assert sent(server)["entryPoint"] == here("ls")
+    [asked] = server.asked_for("GET", "/api/stoker/v1/working-directory")
+    assert (asked.url.params["path"], asked.url.params["workspace"]) == (str(Path.cwd()), "vision")
+    server = FakeServer({f"POST {MANAGEMENT_PATH}": CREATED})
+    assert stoker("submit", "--not-here", *words, server=server, stdin="ls").exit_code == 0
+    assert sent(server)["entryPoint"] == "ls"
+    far = FakeServer({f"POST {MANAGEMENT_PATH}": CREATED})
+    assert stoker("--server", "http://gpu.test", "submit", *words, server=far, stdin="ls").exit_code == 0
+    assert sent(far)["entryPoint"] == "ls"
+
+
+@pytest.mark.parametrize("verb", ["run", "submit"])
+def test_a_directory_that_the_job_cannot_enter_is_refused_before_anything_is_submitted(
+    stoker: RunStoker, verb: str
+) -> None:
+    refused = {"path": "/x", "enterable": False, "reason": "The server's user may not enter it."}
+    server = FakeServer({f"POST {MANAGEMENT_PATH}": CREATED, "GET /working-directory": (200, refused)})
+    failed = stoker(verb, "--here", "ls", server=server)
+    assert failed.exit_code == 1
+    assert failed.stderr.startswith(f"Error: A job cannot begin in {Path.cwd()}. The server's user may not enter it.\n")
+    assert "--not-here" in failed.stderr
+    named = stoker(verb, "--", "python", "pyproject.toml", server=server)
+    assert named.exit_code == 1
+    assert f"cannot begin in {Path.cwd()}. The command names pyproject.toml. The server's user" in named.stderr
+    assert server.asked_for("POST", MANAGEMENT_PATH) == []
+
+
+@pytest.mark.parametrize("verb", ["run", "submit"])
+def test_a_command_that_names_nothing_here_runs_elsewhere_and_that_is_said(stoker: RunStoker, verb: str) -> None:
+    refused = {"path": "/x", "enterable": False, "reason": "The server's user may not enter it."}
+    server = FakeServer({f"POST {MANAGEMENT_PATH}": CREATED, "GET /working-directory": (200, refused)})
+    done = stoker(verb, "--", "python", "-c", 'print("hi")', server=server)
+    assert f"The job begins in its own working directory, not in {Path.cwd()}. The server's user" in done.stderr
+    assert sent(server)["entryPoint"] == """python -c 'print("hi")'"""
+
+
+@pytest.mark.parametrize("verb", ["run", "submit"])
+def test_a_directory_that_was_removed_is_refused_and_not_a_traceback(
+    stoker: RunStoker, verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removed = tmp_path / "removed"
+    removed.mkdir()
+    monkeypatch.chdir(removed)
+    removed.rmdir()
+    server = FakeServer({f"POST {MANAGEMENT_PATH}": CREATED})
+    failed = stoker(verb, "--here", "ls", server=server)
+    assert (failed.exit_code, server.asked_for("POST", MANAGEMENT_PATH)) == (1, [])
+    assert failed.stderr.startswith("Error: A job cannot begin here: this directory was removed.\n")
+    done = stoker(verb, "ls", server=server)
+    assert "The job begins in its own working directory: this one was removed." in done.stderr
+    assert sent(server)["entryPoint"] == "ls"
+
+
+def test_a_job_that_cannot_enter_its_directory_fails_and_says_so(tmp_path: Path) -> None:
+    body = {"entryPoint": base64.b64encode(b"echo elsewhere").decode()}
+    start_in_directory(body, str(tmp_path / "it's gone"))
+    script = base64.b64decode(body["entryPoint"]).decode()
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (126, "")
+    assert f"[stoker] This job was submitted from {tmp_path}/it's gone and cannot enter it.\n" in done.stderr
+    start_in_directory(body, str(tmp_path))
+    (tmp_path / "it's gone").mkdir()
+    script = base64.b64decode(body["entryPoint"]).decode()
+    assert subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False).stdout == "elsewhere\n"
 
 
 @pytest.mark.parametrize(
@@ -82,9 +173,9 @@ def test_run_ends_with_the_exit_code_of_the_job(stoker: RunStoker, phase: str, m
 
 
 def test_the_exit_code_is_that_of_the_end_and_not_of_an_earlier_try() -> None:
-    found = msgspec.convert(detail(NAME, "Failed", message="pod p exited with code 2"), WorkloadDetail)
+    found = msgspec.convert(detail(NAME, "Failed", message="pod p exited with code 2"), WorkloadDetailView)
     tried = msgspec.structs.replace(found.conditions[0], type="Queued", message="pod p exited with code 9; retry 1")
-    assert exit_code(msgspec.structs.replace(found, conditions=(tried, *found.conditions))) == 2
+    assert job_exit_code(msgspec.structs.replace(found, conditions=(tried, *found.conditions))) == 2
 
 
 def test_quiet_says_nothing_but_what_the_job_prints(stoker: RunStoker) -> None:
@@ -104,7 +195,7 @@ def test_run_prints_lines_whatever_the_form_of_data_is(stoker: RunStoker, monkey
     [(("echo hi; exit 3",), "echo hi; exit 3"), (("echo", "a b", "$HOME"), "echo 'a b' '$HOME'"), (("ls",), "ls")],
 )
 def test_one_word_is_a_line_for_the_shell_and_several_are_quoted(words: tuple[str, ...], script: str) -> None:
-    assert script_of(words) == script
+    assert to_script(words) == script
 
 
 @pytest.mark.parametrize(
@@ -123,13 +214,13 @@ def test_one_word_is_a_line_for_the_shell_and_several_are_quoted(words: tuple[st
     ],
 )
 def test_a_name_is_made_from_the_command(words: tuple[str, ...], name: str) -> None:
-    assert name_from(words) == name
+    assert derive_display_name(words) == name
 
 
 def submitted(stoker: RunStoker, tmp_path: Path, content: str, *words: str) -> dict[str, Any]:
     path = tmp_path / "night run.yaml"
     path.write_text(content)
-    server = FakeServer({f"POST {SAFE}": CREATED})
+    server = FakeServer({f"POST {MANAGEMENT_PATH}": CREATED})
     done = stoker("submit", "-f", str(path), *words, server=server)
     assert done.exit_code == 0, done.stderr
     return sent(server)
@@ -159,7 +250,7 @@ def test_a_file_has_the_fields_of_the_api_and_numbers_become_texts(stoker: RunSt
 def test_the_job_file_of_the_docs_is_what_the_api_takes(stoker: RunStoker, tmp_path: Path) -> None:
     page = (Path(__file__).resolve().parents[3] / "docs" / "workloads.md").read_text()
     file = page.partition("```yaml\n")[2].partition("```")[0]
-    server = FakeServer({f"POST {SAFE}": CREATED})
+    server = FakeServer({f"POST {MANAGEMENT_PATH}": CREATED})
     (tmp_path / "job.yaml").write_text(file)
     assert stoker("submit", "-f", str(tmp_path / "job.yaml"), server=server).exit_code == 0
     assert BodyDecoder(CreateWorkload)(server.asked[0].content).resource.replica == 2
@@ -171,26 +262,30 @@ def test_a_flag_wins_over_the_file(stoker: RunStoker, tmp_path: Path, monkeypatc
     words = ("--name", "b", "--gpu", "1", "-e", "B=3=4", "-e", "HERE", "--kind", "Deployment", "--timeout", "2h")
     more = ("--label", "team=vision", "--node", "n1", "--port", "80", "--", "new", "one")
     body = submitted(stoker, tmp_path, content, *words, *more)
-    assert (body["displayName"], body["entryPoint"], body["resource"]["gpu"]) == ("b", "new one", "1")
+    assert (body["displayName"], body["entryPoint"], body["resource"]["gpu"]) == ("b", here("new one"), "1")
     assert body["env"] == {"A": "1", "B": "3=4", "HERE": "value"}
     assert (body["groupVersionKind"]["kind"], body["timeout"], body["service"]) == ("Deployment", 7200, {"port": 80})
     assert (body["customerLabels"], body["specifiedNodes"]) == ({"team": "vision"}, ["n1"])
 
 
 def test_a_dependency_is_named_by_its_id_or_by_a_name_that_only_it_has(stoker: RunStoker) -> None:
-    server = FakeServer({f"POST {SAFE}": CREATED, f"GET {SAFE}": (200, counted(workload("prepare-b2c4d")))})
-    server.answers |= {f"GET {SAFE}/{each}": (200, detail(each)) for each in ("prepare-b2c4d", "fetch-x5z6q")}
+    server = FakeServer(
+        {f"POST {MANAGEMENT_PATH}": CREATED, f"GET {MANAGEMENT_PATH}": (200, counted(workload("prepare-b2c4d")))}
+    )
+    server.answers |= {
+        f"GET {MANAGEMENT_PATH}/{each}": (200, detail(each)) for each in ("prepare-b2c4d", "fetch-x5z6q")
+    }
     assert stoker("submit", "--after", "prepare", "--after", "fetch-x5z6q", "x", server=server).exit_code == 0
     assert server.bodies()[0]["dependencies"] == ["prepare-b2c4d", "fetch-x5z6q"]
     two = counted(workload("prepare-b2c4d"), workload("prepare-x5z6q"))
-    server.answers[f"GET {SAFE}"] = (200, two)
+    server.answers[f"GET {MANAGEMENT_PATH}"] = (200, two)
     failed = stoker("submit", "--after", "prepare", "x", server=server)
     assert failed.exit_code == 2
     assert 'There are 2 workloads with the name "prepare": prepare-b2c4d, prepare-x5z6q.' in failed.stderr
 
 
 def test_a_submit_says_what_to_type_next(stoker: RunStoker) -> None:
-    server = FakeServer({f"POST {SAFE}": CREATED})
+    server = FakeServer({f"POST {MANAGEMENT_PATH}": CREATED})
     done = stoker("--server", "http://gpu.test", "submit", "--", "python", server=server)
     assert done.stdout == f"Submitted {NAME}.\nNext: stoker --server http://gpu.test logs -f {NAME}\n"
     assert json.loads(stoker("submit", "--json", "python", server=server).stdout) == {"workloadId": NAME}
@@ -200,14 +295,14 @@ def test_a_submit_says_what_to_type_next(stoker: RunStoker) -> None:
 
 def test_a_dry_run_submits_nothing(stoker: RunStoker) -> None:
     verdict = {"dryRun": True, "accepted": True, "message": "It would be accepted.", "schedulerOrder": 3}
-    server = FakeServer({f"POST {SAFE}": (200, verdict)})
+    server = FakeServer({f"POST {MANAGEMENT_PATH}": (200, verdict)})
     assert json.loads(stoker("submit", "--dry-run", "--json", "ls", server=server).stdout) == verdict
-    assert server.asked[0].url.params["dryRun"] == "true"
+    assert server.asked_for("POST", MANAGEMENT_PATH)[0].url.params["dryRun"] == "true"
 
 
 def test_a_dry_run_of_what_would_be_refused_fails_and_has_no_place(stoker: RunStoker) -> None:
     verdict = {"dryRun": True, "accepted": False, "message": "Too large.", "schedulerOrder": 0}
-    done = stoker("submit", "--dry-run", "ls", server=FakeServer({f"POST {SAFE}": (200, verdict)}))
+    done = stoker("submit", "--dry-run", "ls", server=FakeServer({f"POST {MANAGEMENT_PATH}": (200, verdict)}))
     assert (done.exit_code, done.stdout) == (1, "Accepted  no\nMessage   Too large.\nPlace     -\n")
 
 
@@ -256,7 +351,9 @@ def test_a_file_that_makes_no_sense_is_code_2(stoker: RunStoker, tmp_path: Path,
 
 
 def test_what_can_never_fit_is_a_failure_with_the_numbers(stoker: RunStoker) -> None:
-    server = FakeServer({f"POST {SAFE}": (403, safe_problem("Stoker.00008", "It asks for 99 GPUs; there are 4."))})
+    server = FakeServer(
+        {f"POST {MANAGEMENT_PATH}": (403, management_problem("Stoker.00008", "It asks for 99 GPUs; there are 4."))}
+    )
     failed = stoker("run", "--gpu", "99", "ls", server=server)
     assert (failed.exit_code, failed.stderr) == (1, "Error: It asks for 99 GPUs; there are 4.\n")
 

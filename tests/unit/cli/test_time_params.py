@@ -7,14 +7,14 @@ from datetime import UTC, datetime, timedelta
 import click
 import pytest
 
+from stoker.cli.input.time_params import DurationParam, InstantParam
 from stoker.cli.main import cli
-from stoker.cli.when import Duration, Moment
 
 NOW = datetime(2026, 1, 15, 10, 30, tzinfo=UTC)
 
 
 def moment(text: str, *, ago: bool = False) -> datetime:
-    return Moment(ago=ago, now=lambda: NOW).convert(text, None, None)
+    return InstantParam(ago=ago, now=lambda: NOW).convert(text, None, None)
 
 
 @pytest.mark.parametrize(
@@ -54,26 +54,26 @@ def test_a_number_alone_is_no_time_and_what_may_be_meant_is_said(text: str) -> N
     [("0", 0), ("0s", 0), ("90s", 90), ("30m", 1800), ("12h", 43_200), ("2d", 172_800), ("1w", 604_800)],
 )
 def test_a_duration_is_counted_in_seconds(text: str, seconds: int) -> None:
-    assert Duration().convert(text, None, None) == seconds
+    assert DurationParam().convert(text, None, None) == seconds
 
 
 @pytest.mark.parametrize("text", ["5", "05", "00", "300"])
 def test_a_number_alone_is_no_duration_and_what_may_be_meant_is_said(text: str) -> None:
     with pytest.raises(click.BadParameter, match=f'"{text}" has no unit. Say {text}s, {text}m, {text}h or {text}d'):
-        Duration().convert(text, None, None)
+        DurationParam().convert(text, None, None)
 
 
 @pytest.mark.parametrize("text", ["", "soon", "-5m", "1.5h", "5 m", "5min", "5M", "-5"])
 def test_what_is_no_duration_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(click.BadParameter, match=r"is not a duration\. Use for example 90s"):
-        Duration().convert(text, None, None)
+        DurationParam().convert(text, None, None)
 
 
 def test_a_duration_out_of_bounds_is_told_them() -> None:
-    assert Duration("1s", "1h").convert("1h", None, None) == 3600
+    assert DurationParam("1s", "1h").convert("1h", None, None) == 3600
     for text in ("0", "61m"):
         with pytest.raises(click.BadParameter, match=f'"{text}" is not between 1s and 1h.'):
-            Duration("1s", "1h").convert(text, None, None)
+            DurationParam("1s", "1h").convert(text, None, None)
 
 
 def options(command: click.Command, path: str = "stoker") -> Iterator[tuple[str, click.Parameter]]:
@@ -90,7 +90,7 @@ def options(command: click.Command, path: str = "stoker") -> Iterator[tuple[str,
 def test_whatever_takes_a_while_takes_it_with_a_unit() -> None:
     timed = re.compile(r"timeout|window|grace|every|step|idle$|keep-old|since|until|expires|start-after")
     found = {name: param.type for name, param in options(cli) if timed.search(name.split()[-1])}
-    takers = {name for name, kind in found.items() if isinstance(kind, Duration | Moment)}
+    takers = {name for name, kind in found.items() if isinstance(kind, DurationParam | InstantParam)}
     in_their_names = {name for name in found if name.endswith("-seconds")}
     assert {
         "stoker workspace edit --idle-window",

@@ -3,7 +3,7 @@
 import json
 
 from tests.unit.cli.conftest import RunStoker
-from tests.unit.cli.fake import SAFE, FakeServer, detail
+from tests.unit.cli.fake_server import MANAGEMENT_PATH, FakeServer, detail
 
 A = "train-b2c4d"
 
@@ -17,7 +17,10 @@ def curve(metric: str, values: list[float], *, steps: bool = True) -> dict[str, 
 
 
 def server(*curves: object) -> FakeServer:
-    answers = {f"GET {SAFE}/{A}": (200, detail(A)), f"GET /workloads/{A}/training-metrics": (200, {"items": curves})}
+    answers = {
+        f"GET {MANAGEMENT_PATH}/{A}": (200, detail(A)),
+        f"GET /workloads/{A}/training-metrics": (200, {"items": curves}),
+    }
     return FakeServer(answers)  # pyrefly: ignore[bad-argument-type]
 
 

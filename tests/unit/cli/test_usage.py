@@ -8,10 +8,10 @@ from typing import Any
 import httpx
 import pytest
 from tests.unit.cli.conftest import RunStoker
-from tests.unit.cli.fake import FakeServer, problem
+from tests.unit.cli.fake_server import FakeServer, problem
 
-from stoker.cli import progress
-from stoker.cli.plots import stacked_bar
+from stoker.cli.render import progress
+from stoker.cli.render.plots import stacked_bar
 
 HOURS = {
     "allocatedGpuHours": 30.0,
@@ -20,6 +20,7 @@ HOURS = {
     "startingGpuHours": 1.0,
     "unmeasuredGpuHours": 4.0,
     "lostGpuHours": 0.0,
+    "openGpuHours": 0.0,
     "freeGpuHours": None,
     "faultyGpuHours": None,
     "capacityGpuHours": None,
@@ -39,7 +40,10 @@ def report(*items: dict[str, Any], **fields: Any) -> dict[str, Any]:
         "since": "2026-01-08T10:00:00.000Z",
         "until": "2026-01-15T11:00:00.000Z",
         "through": "2026-01-15T10:00:00.000Z",
-        "clusters": [{"name": "local", "simulated": False, "through": "2026-01-15T10:00:00.000Z"}],
+        "keptFrom": None,
+        "openUntil": None,
+        "closingHours": 0,
+        "clusters": [{"name": "local", "simulated": False, "through": "2026-01-15T10:00:00.000Z", "closingHours": 0}],
         "currency": "",
         "prices": {"H100": 2.5},
         "unpricedModels": [],
@@ -81,6 +85,31 @@ def test_a_model_without_a_price_is_named_beside_those_that_have_one(stoker: Run
     shown = stoker("usage", server=FakeServer({"GET /usage": (200, found)}))
     assert "COST EUR" in shown.stdout
     assert "No price is set for H100, �[31mA10; the setting gpu_prices has prices." in shown.stderr
+
+
+def test_it_says_where_usage_begins_that_is_still_kept(stoker: RunStoker) -> None:
+    found = report(item("a"), keptFrom="2026-01-10T00:00:00.000Z")
+    shown = stoker("usage", server=FakeServer({"GET /usage": (200, found)}))
+    assert "Usage before 2026-01-10 is no longer kept; the setting usage_days says how long." in shown.stderr
+    assert "no longer kept" not in stoker("usage", server=FakeServer({"GET /usage": (200, report(item("a")))})).stderr
+
+
+def test_the_hour_under_way_is_shown_as_what_is_held_so_far(stoker: RunStoker) -> None:
+    running = {"allocatedGpuHours": 31.5, "openGpuHours": 1.5}
+    found = report(item("vision", **running), openUntil="2026-01-15T10:45:00.000Z", totals={**HOURS, **running})
+    shown = stoker("usage", server=FakeServer({"GET /usage": (200, found)}))
+    lines = shown.stdout.splitlines()
+    assert lines[0] == "GPU-hours by workspace, 2026-01-08 10:00 to 2026-01-15 10:45 UTC"
+    assert lines[2].split()[:5] == ["WORKSPACE", "ALLOCATED", "BUSY", "IDLE", "OPEN"]
+    assert lines[3].split()[:5] == ["vision", "31.5", "20.0", "5.0", "1.5"]
+    assert "not closed yet" in lines[-1]
+    assert shown.stderr == "OPEN is what was held since 2026-01-15 10:00, in hours that are not closed yet.\n"
+
+
+@pytest.mark.parametrize(("hours", "words"), [(1, "1 hour is over"), (3, "3 hours are over")])
+def test_it_says_how_many_hours_are_still_being_closed(stoker: RunStoker, hours: int, words: str) -> None:
+    shown = stoker("usage", server=FakeServer({"GET /usage": (200, report(item("a"), closingHours=hours))}))
+    assert f"{words} and still being closed: busy and idle are known when that is done." in shown.stderr
 
 
 def test_rows_of_whole_gpus_show_what_was_free_and_faulty(stoker: RunStoker) -> None:
@@ -158,7 +187,7 @@ def test_a_file_whose_form_nobody_knows_is_not_written(stoker: RunStoker, tmp_pa
 
 
 def test_a_simulated_cluster_says_so(stoker: RunStoker) -> None:
-    demo = {"name": "demo", "simulated": True, "through": "2026-01-15T10:00:00.000Z"}
+    demo = {"name": "demo", "simulated": True, "through": "2026-01-15T10:00:00.000Z", "closingHours": 0}
     shown = stoker("usage", server=FakeServer({"GET /usage": (200, report(item("a"), clusters=[demo]))}))
     assert shown.stderr == "Cluster demo is simulated.\n"
 
@@ -175,10 +204,12 @@ def test_a_time_without_a_closed_hour_says_so(stoker: RunStoker) -> None:
 
 
 def test_what_the_server_refuses_is_said_in_its_words(stoker: RunStoker, tmp_path: Path) -> None:
-    refusal = problem("bad_request", "format: this server cannot write Parquet, which needs an extra.", field="format")
+    refusal = problem(
+        "bad_request", "format: this server cannot write Parquet: the extra is not installed.", field="format"
+    )
     shown = stoker("usage", "-o", str(tmp_path / "u.parquet"), server=FakeServer({"GET /usage": (400, refusal)}))
     assert shown.exit_code == 2
-    assert "which needs an extra" in shown.stderr
+    assert "the extra is not installed" in shown.stderr
     assert list(tmp_path.iterdir()) == []
 
 
@@ -194,13 +225,13 @@ def test_a_bar_of_progress_is_for_terminals_and_for_what_takes_long(
     started = threading.Event()
     monkeypatch.setattr("rich.progress.Progress.start", lambda bar: started.set())
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    with progress.waiting("Adding up"):
+    with progress.show_spinner("Adding up"):
         pass
     assert not started.is_set()
-    monkeypatch.setattr(progress, "PATIENCE_SECONDS", 0.0)
-    with progress.waiting("Adding up"):
+    monkeypatch.setattr(progress, "SPINNER_DELAY_SECONDS", 0.0)
+    with progress.show_spinner("Adding up"):
         assert started.wait(10)
     started.clear()
     monkeypatch.setattr("sys.stderr.isatty", lambda: False)
-    with progress.waiting("Adding up"):
+    with progress.show_spinner("Adding up"):
         assert not started.is_set()

@@ -6,8 +6,8 @@ from typing import Any
 
 import httpx
 from tests.unit.cli.conftest import RunStoker
-from tests.unit.cli.fake import FakeServer
-from tests.unit.cli.test_cli_fleet import cluster, overview
+from tests.unit.cli.fake_server import FakeServer
+from tests.unit.cli.test_fleet import cluster, overview
 
 OVERVIEW = (200, overview(cluster()))
 

@@ -1,12 +1,13 @@
-"""What is said of a pod that ended: the fact, and what its engine knows of the reason."""
+"""The message about an ended pod: how it ended, and the reason that its engine reports."""
 
 from typing import Any
 
 import pytest
 
-from stoker.controller.judge import why
-from stoker.domain.resources import Resources
-from stoker.domain.workload import Pod, PodPhase
+from stoker.controller.reconcile.actions import termination_message
+from stoker.domain.cluster.resources import Resources
+from stoker.domain.workload.phase import PodPhase
+from stoker.domain.workload.pod import Pod
 
 
 @pytest.mark.parametrize(
@@ -35,4 +36,4 @@ def test_an_end_is_told_in_sentences(end: dict[str, Any], said: str) -> None:
         created_at=0,
         **end,
     )
-    assert why(pod) == said
+    assert termination_message(pod) == said

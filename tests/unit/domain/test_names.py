@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.domain.errors import ErrorCode, StokerError
-from stoker.domain.names import check_slug, check_user_name, new_uuid, ordered_uuid
+from stoker.domain.names import check_slug, check_user_name, natural_sort_key, new_uuid4, new_uuid7
 
 KUBERNETES_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
@@ -54,17 +54,37 @@ def test_what_is_taken_never_needs_quoting(name: str) -> None:
 
 
 def test_a_new_uuid_is_of_version_4_and_random_as_its_source() -> None:
-    assert new_uuid(lambda size: b"\xff" * size) == "ffffffff-ffff-4fff-bfff-ffffffffffff"
-    assert len({new_uuid() for _ in range(100)}) == 100
+    assert new_uuid4(lambda size: b"\xff" * size) == "ffffffff-ffff-4fff-bfff-ffffffffffff"
+    assert len({new_uuid4() for _ in range(100)}) == 100
 
 
 @given(st.integers(0, 2**48 - 1), st.binary(min_size=10, max_size=10))
 def test_an_ordered_uuid_is_of_version_7_and_holds_its_time(now: int, tail: bytes) -> None:
-    made = uuid.UUID(ordered_uuid(now, lambda size: tail[:size]))
+    made = uuid.UUID(new_uuid7(now, lambda size: tail[:size]))
     assert (made.version, made.variant) == (7, uuid.RFC_4122)
     assert made.int >> 80 == now
 
 
 @given(st.integers(0, 2**47), st.integers(1, 2**40))
 def test_ordered_uuids_sort_as_text_by_time(earlier: int, difference: int) -> None:
-    assert ordered_uuid(earlier) < ordered_uuid(earlier + difference)
+    assert new_uuid7(earlier) < new_uuid7(earlier + difference)
+
+
+def test_numbers_in_names_are_sorted_by_their_size() -> None:
+    names = ["gpu-node-10", "gpu-node-2", "gpu-node-1a", "rack10-n2", "rack9-n10", "gpu", "gpu-node-100", "n007", "n7"]
+    assert sorted(names, key=natural_sort_key) == [
+        "gpu",
+        "gpu-node-1a",
+        "gpu-node-2",
+        "gpu-node-10",
+        "gpu-node-100",
+        "n007",
+        "n7",
+        "rack9-n10",
+        "rack10-n2",
+    ]
+
+
+@given(st.integers(0, 10**30), st.integers(0, 10**30))
+def test_any_two_numbers_are_sorted_by_their_size(one: int, other: int) -> None:
+    assert (natural_sort_key(f"n{one}") < natural_sort_key(f"n{other}")) is (one < other)

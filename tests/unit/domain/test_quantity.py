@@ -6,13 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stoker.domain.cluster.quantity import (
+    MAX_QUANTITY,
+    format_bytes,
+    format_milli,
+    humanize_bytes,
+    parse_bytes,
+    parse_milli,
+)
 from stoker.domain.errors import ErrorCode, StokerError
-from stoker.domain.quantity import LARGEST, bytes_of, milli, show_bytes, show_milli, spoken_bytes
 
 Reader = Callable[[str, str], int]
 
-readers = st.sampled_from([milli, bytes_of])
-amounts = st.integers(min_value=0, max_value=LARGEST)
+readers = st.sampled_from([parse_milli, parse_bytes])
+amounts = st.integers(min_value=0, max_value=MAX_QUANTITY)
 likely = st.text(alphabet="0123456789.+-eEnumkKMGTPi \n", max_size=70)
 
 
@@ -44,7 +51,7 @@ def refused(read: Reader, text: str) -> str:
     ],
 )
 def test_cpu_is_counted_in_thousandths_and_rounded_up(text: str, thousandths: int) -> None:
-    assert milli(text, "cpu") == thousandths
+    assert parse_milli(text, "cpu") == thousandths
 
 
 @pytest.mark.parametrize(
@@ -65,11 +72,11 @@ def test_cpu_is_counted_in_thousandths_and_rounded_up(text: str, thousandths: in
         ("12e-1", 2),
         ("100m", 1),
         ("0.1Ki", 103),
-        ("9223372036854775807", LARGEST),
+        ("9223372036854775807", MAX_QUANTITY),
     ],
 )
 def test_memory_is_counted_in_bytes_and_rounded_up(text: str, size: int) -> None:
-    assert bytes_of(text, "memory") == size
+    assert parse_bytes(text, "memory") == size
 
 
 @pytest.mark.parametrize(
@@ -77,47 +84,47 @@ def test_memory_is_counted_in_bytes_and_rounded_up(text: str, size: int) -> None
     ["", ".", "Gi", "e9", "1e", "1e1.5", "1Ee3", "1ki", "1mi", "1 Gi", " 1", "1\n", "1,5", "0x10", "1_000", "٣", "NaN"],
 )
 def test_what_kubernetes_would_not_read_is_refused(text: str) -> None:
-    assert "is not a quantity" in refused(bytes_of, text)
-    assert "is not a quantity" in refused(milli, text)
+    assert "is not a quantity" in refused(parse_bytes, text)
+    assert "is not a quantity" in refused(parse_milli, text)
 
 
 def test_the_error_names_the_field_and_shows_what_to_write() -> None:
-    assert refused(bytes_of, "256GiB") == (
+    assert refused(parse_bytes, "256GiB") == (
         'memory: "256GiB" is not a quantity. Use a number with Ki, Mi, Gi, Ti or K, M, G, T, for example "256Gi".'
     )
     with pytest.raises(StokerError) as caught:
-        milli("two", "cpu")
+        parse_milli("two", "cpu")
     assert caught.value.message == 'cpu: "two" is not a quantity. Use a number such as "2", "0.5" or "500m".'
 
 
 @pytest.mark.parametrize("text", ["-1", "-1n", "-5Gi", "-1e-99999999"])
 def test_less_than_zero_is_refused_in_its_own_words(text: str) -> None:
-    assert refused(bytes_of, text) == f'memory: "{text}" is less than zero. Use 0 or more.'
+    assert refused(parse_bytes, text) == f'memory: "{text}" is less than zero. Use 0 or more.'
 
 
 @pytest.mark.parametrize("text", ["8Ei", "9223372036854775808", "9223372036854775807.1", "1e19", "1e" + "9" * 62])
 def test_more_than_63_bits_of_memory_is_refused_with_the_limit(text: str) -> None:
-    assert refused(bytes_of, text) == f'memory: "{text}" is too large. Use at most 9223372036854775807 bytes.'
+    assert refused(parse_bytes, text) == f'memory: "{text}" is too large. Use at most 9223372036854775807 bytes.'
 
 
 def test_the_limit_of_cpu_holds_for_thousandths() -> None:
-    assert milli("9223372036854775807m", "cpu") == LARGEST
-    assert "is too large" in refused(milli, "9223372036854775807")
+    assert parse_milli("9223372036854775807m", "cpu") == MAX_QUANTITY
+    assert "is too large" in refused(parse_milli, "9223372036854775807")
 
 
 def test_an_endless_exponent_costs_nothing() -> None:
-    assert bytes_of("0e" + "9" * 62, "memory") == 0
-    assert bytes_of("1e-" + "9" * 61, "memory") == 1
+    assert parse_bytes("0e" + "9" * 62, "memory") == 0
+    assert parse_bytes("1e-" + "9" * 61, "memory") == 1
 
 
 def test_a_text_of_more_than_64_characters_is_refused_unread() -> None:
-    assert bytes_of("0" * 63 + "7", "memory") == 7
-    assert "at most 64 characters, this one has 65" in refused(bytes_of, "1" * 65)
+    assert parse_bytes("0" * 63 + "7", "memory") == 7
+    assert "at most 64 characters, this one has 65" in refused(parse_bytes, "1" * 65)
 
 
 @pytest.mark.parametrize(("value", "text"), [(0, "0"), (2000, "2"), (500, "500m"), (2500, "2500m"), (1, "1m")])
 def test_thousandths_are_shown_whole_where_they_are_whole(value: int, text: str) -> None:
-    assert show_milli(value) == text
+    assert format_milli(value) == text
 
 
 @pytest.mark.parametrize(
@@ -125,13 +132,13 @@ def test_thousandths_are_shown_whole_where_they_are_whole(value: int, text: str)
     [(0, "0"), (1, "1"), (1000, "1000"), (1024, "1Ki"), (3 * 2**29, "1536Mi"), (2**30, "1Gi"), (7 * 2**60, "7Ei")],
 )
 def test_bytes_are_shown_with_the_largest_suffix_that_loses_nothing(value: int, text: str) -> None:
-    assert show_bytes(value) == text
+    assert format_bytes(value) == text
 
 
 @given(amounts)
 def test_what_is_shown_reads_back_the_same(value: int) -> None:
-    assert milli(show_milli(value), "cpu") == value
-    assert bytes_of(show_bytes(value), "memory") == value
+    assert parse_milli(format_milli(value), "cpu") == value
+    assert parse_bytes(format_bytes(value), "memory") == value
 
 
 @pytest.mark.parametrize(
@@ -145,23 +152,23 @@ def test_what_is_shown_reads_back_the_same(value: int) -> None:
     ],
 )
 def test_memory_is_said_in_a_unit_that_a_person_uses(value: int, words: str) -> None:
-    assert spoken_bytes(value) == words
+    assert humanize_bytes(value) == words
 
 
 @given(amounts, amounts, st.sampled_from(["n", "u", "m", ""]))
 def test_more_is_never_read_as_less(one: int, other: int, suffix: str) -> None:
     less, more = sorted((one, other))
-    assert bytes_of(f"{less}{suffix}", "memory") <= bytes_of(f"{more}{suffix}", "memory")
+    assert parse_bytes(f"{less}{suffix}", "memory") <= parse_bytes(f"{more}{suffix}", "memory")
 
 
 @given(st.decimals(min_value=0, max_value=2**40, places=6, allow_nan=False, allow_infinity=False))
 def test_rounding_goes_up_and_by_less_than_one(value: object) -> None:
     exact = Fraction(str(value))
-    assert 0 <= bytes_of(f"{value:f}", "memory") - exact < 1
-    assert 0 <= milli(f"{value:f}", "cpu") - exact * 1000 < 1
+    assert 0 <= parse_bytes(f"{value:f}", "memory") - exact < 1
+    assert 0 <= parse_milli(f"{value:f}", "cpu") - exact * 1000 < 1
 
 
 @given(readers, st.one_of(st.text(), likely))
 def test_any_text_is_a_quantity_in_range_or_a_stoker_error(read: Reader, text: str) -> None:
     with suppress(StokerError):
-        assert 0 <= read(text, "memory") <= LARGEST
+        assert 0 <= read(text, "memory") <= MAX_QUANTITY

@@ -2,14 +2,24 @@
 
 import pytest
 
-from stoker.domain.scraping import PATH, PORT, SCRAPE, USUAL_PATHS, metrics_paths
-from stoker.domain.workload import Kind, PortProtocol, Service, Spec, Workload
+from stoker.domain.metrics.scraping import (
+    DEFAULT_METRICS_PATHS,
+    PATH_ANNOTATION,
+    PORT_ANNOTATION,
+    SCRAPE_ANNOTATION,
+    metrics_paths,
+)
+from stoker.domain.workload.model import Workload
+from stoker.domain.workload.spec import Kind, PortProtocol, Service, Spec
 
 HTTP = Service(80, 8000)
 
 
 def paths(kind: Kind = Kind.DEPLOYMENT, service: Service | None = HTTP, **annotations: str) -> tuple[str, ...]:
-    said = {{"scrape": SCRAPE, "port": PORT, "path": PATH}[word]: value for word, value in annotations.items()}
+    said = {
+        {"scrape": SCRAPE_ANNOTATION, "port": PORT_ANNOTATION, "path": PATH_ANNOTATION}[word]: value
+        for word, value in annotations.items()
+    }
     spec = Spec(service=service, annotations=said)
     return metrics_paths(
         Workload(
@@ -22,7 +32,7 @@ def paths(kind: Kind = Kind.DEPLOYMENT, service: Service | None = HTTP, **annota
             namespace="n",
             user_id="1",
             user_name="me",
-            origin_api="safe",
+            origin_api="management",
             spec=spec,
             submitted_at=0,
             phase_at=0,
@@ -31,14 +41,14 @@ def paths(kind: Kind = Kind.DEPLOYMENT, service: Service | None = HTTP, **annota
 
 
 def test_what_is_kept_up_behind_a_service_is_asked_unless_it_says_no() -> None:
-    assert paths() == paths(Kind.STATEFUL_SET) == USUAL_PATHS
+    assert paths() == paths(Kind.STATEFUL_SET) == DEFAULT_METRICS_PATHS
     assert paths(scrape="false") == ()
     assert paths(service=None) == paths(service=Service(53, 53, PortProtocol.UDP)) == ()
 
 
 def test_all_others_are_asked_if_they_say_so() -> None:
     assert paths(Kind.JOB) == ()
-    assert paths(Kind.JOB, scrape="true") == USUAL_PATHS
+    assert paths(Kind.JOB, scrape="true") == DEFAULT_METRICS_PATHS
     assert paths(Kind.JOB, scrape="True", path="/v2/stats") == ("/v2/stats",)
 
 
@@ -49,4 +59,4 @@ def test_no_port_is_asked_but_that_of_the_service(port: str, asked: bool) -> Non
 
 @pytest.mark.parametrize("path", ["", "metrics", "//a b", "/a\r\nHost: b", "/?x", "/" + "a" * 300, "http://other/"])
 def test_a_path_that_is_none_is_not_used(path: str) -> None:
-    assert paths(path=path) == USUAL_PATHS
+    assert paths(path=path) == DEFAULT_METRICS_PATHS

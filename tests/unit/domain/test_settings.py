@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta
 
-from stoker.domain import resolving as module
 from stoker.domain.errors import ErrorCode, StokerError
-from stoker.domain.resolving import Resolved, describe, resolve
-from stoker.domain.settings import LogFormat, LogLevel, Settings, public
-from stoker.server.settings_file import load
+from stoker.domain.settings import loading as module
+from stoker.domain.settings.description import build_spec, describe_settings
+from stoker.domain.settings.loading import ResolvedSettings, resolve_settings
+from stoker.domain.settings.schema import LogFormat, LogLevel, Settings, redacted_settings
+from stoker.server.config_file import load_config_file
 
 HOME = {"HOME": "/home/ada"}
 NAMES = Settings.__struct_fields__
@@ -23,8 +24,8 @@ def settled(
     flags: Mapping[str, object] | None = None,
     environ: Mapping[str, str] | None = None,
     toml: Mapping[str, object] | None = None,
-) -> Resolved:
-    return resolve(flags or {}, {**HOME, **(environ or {})}, toml or {})
+) -> ResolvedSettings:
+    return resolve_settings(flags or {}, {**HOME, **(environ or {})}, toml or {})
 
 
 def refused(
@@ -71,21 +72,21 @@ def test_a_default_obeys_its_own_limits() -> None:
 
 
 def test_every_setting_says_what_it_means_in_a_sentence() -> None:
-    docs = describe()
+    docs = describe_settings()
     assert [doc.name for doc in docs] == list(NAMES)
     assert all(doc.description.endswith(".") for doc in docs)
 
 
 def test_a_setting_is_described_as_a_reader_would_look_it_up() -> None:
-    docs = {doc.name: doc for doc in describe()}
+    docs = {doc.name: doc for doc in describe_settings()}
     port = docs["port"]
-    assert (port.env, port.flag, port.takes, port.default) == (
+    assert (port.env, port.flag, port.value_syntax, port.default) == (
         "STOKER_PORT",
         "--port",
         "whole number 0 to 65535",
         "8080",
     )
-    assert docs["log_format"].takes == "text|json"
+    assert docs["log_format"].value_syntax == "text|json"
     assert docs["request_timeout_seconds"].default == "30"
     assert docs["data_dir"].default == "~/.stoker"
     assert docs["body_limit_bytes"].flag == "--body-limit-bytes"
@@ -127,11 +128,11 @@ def test_prices_are_a_table_or_a_list_of_names_and_numbers(environ: dict[str, st
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("H100", "is not a table of numbers."),
-        ("H100=much", 'is not a table of numbers. Use numbers by name, such as "H100=2.5,*=1".'),
-        ("H100=-1", '{"H100": -1.0} is no price of a model.'),
-        ("H100=nan", "is no price of a model."),
-        ("=2", "is no price of a model. Use a model's name and a number from 0 to 1,000,000."),
+        ("H100", "is not a map of numbers."),
+        ("H100=much", 'is not a map of numbers. Use numbers by name, such as "H100=2.5,*=1".'),
+        ("H100=-1", '{"H100": -1.0} is not a valid price.'),
+        ("H100=nan", "is not a valid price."),
+        ("=2", "is not a valid price. Use a GPU model and a number from 0 to 1,000,000."),
     ],
 )
 def test_what_is_no_price_is_refused(text: str, problem: str) -> None:
@@ -181,7 +182,7 @@ def test_a_bad_value_is_named_with_its_origin_and_what_it_may_be(environ: dict[s
         ({"request_timeout_seconds": 0}, "request_timeout_seconds (file): 0 is out of range. Use more than 0"),
         ({"request_timeout_seconds": float("inf")}, "is not a number."),
         ({"request_timeout_seconds": 10**400}, "is not a number."),
-        ({"trusted_proxies": [1]}, "trusted_proxies (file): [1] is not a list of texts."),
+        ({"trusted_proxies": [1]}, "trusted_proxies (file): [1] is not a list of strings."),
         ({"log_format": {"a": 1}}, 'log_format (file): {"a": 1} is not one of the choices. Use text or json.'),
     ],
 )
@@ -263,12 +264,12 @@ def test_another_database_is_refused_without_showing_its_password(database: str)
 )
 def test_a_password_in_the_address_is_never_shown(database: str, shown: str) -> None:
     settings = Settings(database=database)
-    assert public(settings)["database"] == shown
+    assert redacted_settings(settings)["database"] == shown
     assert "hunter2" not in repr(settings)
 
 
 def test_what_is_shown_is_plain_data() -> None:
-    shown = public(Settings(trusted_proxies=("::1",)))
+    shown = redacted_settings(Settings(trusted_proxies=("::1",)))
     assert list(shown) == list(NAMES)
     assert shown["log_format"] == "text"
     assert msgspec.json.decode(msgspec.json.encode(shown))["trusted_proxies"] == ["::1"]
@@ -278,13 +279,13 @@ def test_a_path_may_begin_with_the_home_directory() -> None:
     toml = {"data_dir": "~/a", "tls_cert": "~/c.pem", "tls_key": "k.pem"}
     settings = settled(toml=toml).settings
     assert (settings.data_dir, settings.tls_cert, settings.tls_key) == ("/home/ada/a", "/home/ada/c.pem", "k.pem")
-    assert resolve({"data_dir": "~"}, {"HOME": "/"}, {}).settings.data_dir == "/"
+    assert resolve_settings({"data_dir": "~"}, {"HOME": "/"}, {}).settings.data_dir == "/"
 
 
 def test_a_home_that_is_not_known_is_refused() -> None:
-    assert refused({"data_dir": "~bob/x"}).startswith('data_dir (flag --data-dir): "~bob/x" has a "~"')
-    with pytest.raises(StokerError, match="Use a full path"):
-        resolve({}, {}, {})
+    assert refused({"data_dir": "~bob/x"}).startswith('data_dir (flag --data-dir): "~bob/x" starts with a "~"')
+    with pytest.raises(StokerError, match="Use an absolute path"):
+        resolve_settings({}, {}, {})
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -297,7 +298,7 @@ class Sample(msgspec.Struct, frozen=True):
 
 def sample(name: str, raw: object) -> object:
     [field] = [field for field in msgspec.structs.fields(Sample) if field.name == name]
-    return module._value(module._spec(field), raw, "here")
+    return module._parse_value(build_spec(field), raw, "here")
 
 
 @pytest.mark.parametrize("word", ["1", "true", "YES", "On", " on ", True])
@@ -312,13 +313,13 @@ def test_a_switch_is_turned_off_by_these_words(word: object) -> None:
 
 @pytest.mark.parametrize("word", ["", "maybe", "2", 1, None])
 def test_a_switch_is_never_turned_by_anything_else(word: object) -> None:
-    with pytest.raises(StokerError, match=r"is not a switch. Use true or false\."):
+    with pytest.raises(StokerError, match=r"is not a boolean. Use true or false\."):
         sample("quick", word)
 
 
 def test_a_kind_without_limits_is_still_put_in_words() -> None:
-    specs = {field.name: module._spec(field) for field in msgspec.structs.fields(Sample)}
-    assert {name: spec.takes for name, spec in specs.items()} == {
+    specs = {field.name: build_spec(field) for field in msgspec.structs.fields(Sample)}
+    assert {name: spec.value_syntax for name, spec in specs.items()} == {
         "quick": "true|false",
         "count": "whole number",
         "ratio": "number at least 0",
@@ -343,7 +344,7 @@ def test_any_value_in_the_file_is_a_setting_or_a_stoker_error(name: str, value: 
 
 def unreadable(path: Path) -> str:
     with pytest.raises(StokerError) as caught:
-        load(str(path))
+        load_config_file(str(path))
     assert caught.value.code is ErrorCode.BAD_REQUEST
     return caught.value.message.replace(str(path), "PATH")
 
@@ -351,11 +352,11 @@ def unreadable(path: Path) -> str:
 def test_a_file_is_read_as_written(tmp_path: Path) -> None:
     path = tmp_path / "stoker.toml"
     path.write_text('port = 9000\r\ntrusted_proxies = ["::1"]\r\n')
-    assert load(str(path)) == {"port": 9000, "trusted_proxies": ["::1"]}
+    assert load_config_file(str(path)) == {"port": 9000, "trusted_proxies": ["::1"]}
 
 
 def test_no_path_means_no_file() -> None:
-    assert load(None) == {}
+    assert load_config_file(None) == {}
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -366,7 +367,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
     assert unreadable(tmp_path) == 'The settings file "PATH" cannot be read: Is a directory.'
     with pytest.raises(StokerError, match="cannot be read"):
-        load("a\0b")
+        load_config_file("a\0b")
 
 
 @pytest.mark.parametrize(
@@ -392,23 +393,35 @@ def test_a_mistake_in_the_file_is_placed_by_its_line(tmp_path: Path, content: by
 )
 def test_what_is_no_address_of_a_prometheus_is_refused_without_showing_its_password(url: str) -> None:
     with pytest.raises(StokerError) as refused:
-        resolve({}, {**HOME, "STOKER_PROMETHEUS_URL": url}, {})
+        resolve_settings({}, {**HOME, "STOKER_PROMETHEUS_URL": url}, {})
     assert refused.value.field == "prometheus_url"
     assert "hunter2" not in refused.value.message
 
 
 @pytest.mark.parametrize("name", ["prometheus_prefix", "prometheus_node_label"])
 def test_what_goes_into_a_query_is_a_word(name: str) -> None:
-    assert resolve({name: "site_1"}, HOME, {})
+    assert resolve_settings({name: "site_1"}, HOME, {})
     for word in ("a-b", '"', "1a", "a\n", "{}"):
         with pytest.raises(StokerError, match="letters, digits"):
-            resolve({name: word}, HOME, {})
+            resolve_settings({name: word}, HOME, {})
 
 
 def test_under_demo_the_default_cluster_is_the_simulated_one_unless_it_is_set() -> None:
     home = {"HOME": "/home/x"}
-    assert resolve({}, home, {}).settings.default_cluster == "local"
-    demo = resolve({"demo": "true"}, home, {})
+    assert resolve_settings({}, home, {}).settings.default_cluster == "local"
+    demo = resolve_settings({"demo": "true"}, home, {})
     assert (demo.settings.default_cluster, demo.origins["default_cluster"]) == ("demo", "flag --demo")
-    chosen = resolve({"demo": "true"}, {**home, "STOKER_DEFAULT_CLUSTER": "local"}, {})
+    chosen = resolve_settings({"demo": "true"}, {**home, "STOKER_DEFAULT_CLUSTER": "local"}, {})
     assert chosen.settings.default_cluster == "local"
+
+
+def test_a_demo_has_a_data_dir_of_its_own_unless_one_is_set() -> None:
+    home = {"HOME": "/home/x"}
+    assert resolve_settings({}, home, {}).settings.data_dir == "/home/x/.stoker"
+    demo = resolve_settings({"demo": "true"}, home, {})
+    assert (demo.settings.data_dir, demo.origins["data_dir"]) == ("/home/x/.stoker-demo", "flag --demo")
+    for chosen in (
+        resolve_settings({"demo": "true", "data_dir": "/srv"}, home, {}),
+        resolve_settings({"demo": "true"}, {**home, "STOKER_DATA_DIR": "/srv"}, {}),
+    ):
+        assert chosen.settings.data_dir == "/srv"

@@ -8,9 +8,9 @@ import pytest
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from stoker.domain.errors import StokerError
-from stoker.domain.webhook_signatures import check_secret, headers, secret_text
+from stoker.domain.webhooks.signatures import check_secret, encode_secret, signature_headers
 
-OLD, NEW, OTHER = (secret_text(bytes([number]) * 32) for number in (1, 2, 3))
+OLD, NEW, OTHER = (encode_secret(bytes([number]) * 32) for number in (1, 2, 3))
 PAYLOAD = json.dumps({"type": "webhook.test", "data": {"webhook": "ä"}}, ensure_ascii=False).encode()
 
 
@@ -19,7 +19,7 @@ def now() -> int:
 
 
 def test_the_example_of_the_format_is_signed_as_it_says() -> None:
-    signed = headers(
+    signed = signature_headers(
         ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"],
         "msg_p5jXN8AQM9LWM0D4loKWxJek",
         1_614_265_330_000,
@@ -33,7 +33,7 @@ def test_the_example_of_the_format_is_signed_as_it_says() -> None:
 
 
 def test_a_receiver_with_the_secret_believes_it_and_one_with_another_does_not() -> None:
-    signed = headers([NEW], "msg_1", now(), PAYLOAD)
+    signed = signature_headers([NEW], "msg_1", now(), PAYLOAD)
     assert Webhook(NEW).verify(PAYLOAD, signed) == json.loads(PAYLOAD)
     with pytest.raises(WebhookVerificationError):
         Webhook(OTHER).verify(PAYLOAD, signed)
@@ -44,7 +44,7 @@ def test_a_receiver_with_the_secret_believes_it_and_one_with_another_does_not() 
 
 
 def test_while_a_secret_is_replaced_both_are_believed() -> None:
-    signed = headers([NEW, OLD], "msg_1", now(), PAYLOAD)
+    signed = signature_headers([NEW, OLD], "msg_1", now(), PAYLOAD)
     assert len(signed["webhook-signature"].split(" ")) == 2
     for secret in (OLD, NEW):
         Webhook(secret).verify(PAYLOAD, signed)
@@ -57,8 +57,8 @@ def test_while_a_secret_is_replaced_both_are_believed() -> None:
         "whsec_",
         "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
         "whsec_not base64!",
-        secret_text(b"x" * 23),
-        secret_text(b"x" * 65),
+        encode_secret(b"x" * 23),
+        encode_secret(b"x" * 65),
     ],
 )
 def test_a_secret_that_is_none_is_refused(secret: str) -> None:

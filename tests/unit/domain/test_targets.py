@@ -3,7 +3,7 @@
 import pytest
 
 from stoker.domain.errors import StokerError
-from stoker.domain.webhook_targets import check_addresses, is_public, target_of
+from stoker.domain.webhooks.targets import check_resolved_addresses, is_public_address, parse_target
 
 
 @pytest.mark.parametrize(
@@ -48,14 +48,14 @@ from stoker.domain.webhook_targets import check_addresses, is_public, target_of
     ],
 )
 def test_an_address_that_is_not_on_the_public_internet_is_closed(address: str) -> None:
-    assert not is_public(address)
+    assert not is_public_address(address)
 
 
 @pytest.mark.parametrize(
     "address", ["8.8.8.8", "1.1.1.1", "2606:4700:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808"]
 )
 def test_an_address_of_the_public_internet_is_open(address: str) -> None:
-    assert is_public(address)
+    assert is_public_address(address)
 
 
 @pytest.mark.parametrize(
@@ -86,34 +86,34 @@ def test_an_address_of_the_public_internet_is_open(address: str) -> None:
     ],
 )
 def test_what_is_not_the_address_of_a_receiver_is_refused(url: str) -> None:
-    with pytest.raises(StokerError, match="url: it is not an address to send to"):
-        target_of(url, private=True)
+    with pytest.raises(StokerError, match="url: this is not a valid URL"):
+        parse_target(url, private=True)
 
 
 def test_plain_http_is_for_networks_of_ones_own() -> None:
     with pytest.raises(StokerError, match="webhook_private_targets"):
-        target_of("http://hooks.example.com/", private=False)
-    assert target_of("http://10.0.0.1:8000/x?y=1", private=True).at("10.0.0.1") == "http://10.0.0.1:8000/x?y=1"
+        parse_target("http://hooks.example.com/", private=False)
+    assert parse_target("http://10.0.0.1:8000/x?y=1", private=True).url_at("10.0.0.1") == "http://10.0.0.1:8000/x?y=1"
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST", "localhost.", "hooks.localhost", "hooks.localhost."])
 def test_a_name_of_this_machine_is_refused_before_it_is_looked_up(host: str) -> None:
     with pytest.raises(StokerError, match="is not on the public internet"):
-        target_of(f"https://{host}/", private=False)
-    assert target_of(f"https://{host}/", private=True).host == host.lower()
-    assert target_of("https://notlocalhost/", private=False).host == "notlocalhost"
+        parse_target(f"https://{host}/", private=False)
+    assert parse_target(f"https://{host}/", private=True).host == host.lower()
+    assert parse_target("https://notlocalhost/", private=False).host == "notlocalhost"
 
 
 def test_the_name_stays_with_the_request_when_an_address_takes_its_place() -> None:
-    target = target_of("https://Hooks.Example.com", private=False)
-    assert (target.named, target.at("2606:4700::1")) == ("hooks.example.com", "https://[2606:4700::1]:443/")
-    assert target_of("https://hooks.example.com:8443/", private=False).named == "hooks.example.com:8443"
-    assert target_of("https://[2606:4700::1]/", private=False).named == "[2606:4700::1]"
+    target = parse_target("https://Hooks.Example.com", private=False)
+    assert (target.host_header, target.url_at("2606:4700::1")) == ("hooks.example.com", "https://[2606:4700::1]:443/")
+    assert parse_target("https://hooks.example.com:8443/", private=False).host_header == "hooks.example.com:8443"
+    assert parse_target("https://[2606:4700::1]/", private=False).host_header == "[2606:4700::1]"
 
 
 def test_a_name_is_closed_when_one_of_its_addresses_is() -> None:
-    target = target_of("https://hooks.example.com/", private=False)
-    assert check_addresses(target, ["8.8.8.8", "1.1.1.1"], private=False) == "8.8.8.8"
+    target = parse_target("https://hooks.example.com/", private=False)
+    assert check_resolved_addresses(target, ["8.8.8.8", "1.1.1.1"], private=False) == "8.8.8.8"
     with pytest.raises(StokerError, match=r"hooks\.example\.com \(10\.0\.0\.1\) is not on the public internet"):
-        check_addresses(target, ["8.8.8.8", "10.0.0.1"], private=False)
-    assert check_addresses(target, ["10.0.0.1"], private=True) == "10.0.0.1"
+        check_resolved_addresses(target, ["8.8.8.8", "10.0.0.1"], private=False)
+    assert check_resolved_addresses(target, ["10.0.0.1"], private=True) == "10.0.0.1"

@@ -1,8 +1,11 @@
 import msgspec
 
-from stoker.domain.resources import Resources
-from stoker.domain.workload import Kind, Pod, Spec, Workload
-from stoker.engines.environment import PodEnv, pod_env
+from stoker.domain.cluster.node import Device
+from stoker.domain.cluster.resources import Resources
+from stoker.domain.workload.model import Workload
+from stoker.domain.workload.pod import Pod
+from stoker.domain.workload.spec import Kind, Spec
+from stoker.engines.pod_env import PodEnv, build_pod_env
 
 
 def workload(kind: Kind = Kind.PYTORCH_JOB, gpus: int = 0, replicas: int = 1, **env: str) -> Workload:
@@ -16,7 +19,7 @@ def workload(kind: Kind = Kind.PYTORCH_JOB, gpus: int = 0, replicas: int = 1, **
         namespace="research",
         user_id="1",
         user_name="ada",
-        origin_api="safe",
+        origin_api="management",
         spec=Spec(resources=Resources(gpu_milli=gpus * 1000), replicas=replicas, env=env),
         submitted_at=0,
         phase_at=0,
@@ -39,8 +42,12 @@ def pod(rank: int = 0, devices: tuple[int, ...] = (), port: int = 0) -> Pod:
     )
 
 
-def env_of(workload: Workload, pod: Pod, model: str = "") -> PodEnv:
-    return pod_env(workload, pod, master_address="10.0.0.1", master_port=23456, gpu_model=model)
+def env_of(workload: Workload, pod: Pod, *devices: Device) -> PodEnv:
+    return build_pod_env(workload, pod, master_address="10.0.0.1", master_port=23456, devices=devices)
+
+
+def nvidia_uuid(number: int) -> str:
+    return f"GPU-{number:08x}-1111-2222-3333-444455556666"
 
 
 def test_a_pod_is_told_where_it_stands_among_its_peers() -> None:
@@ -74,12 +81,36 @@ def test_without_gpus_none_are_visible() -> None:
 
 
 def test_the_given_devices_are_visible() -> None:
-    env = env_of(workload(gpus=2), pod(0, (4, 6)), "NVIDIA H100").env
-    assert env["CUDA_VISIBLE_DEVICES"] == env["HIP_VISIBLE_DEVICES"] == env["ROCR_VISIBLE_DEVICES"] == "4,6"
+    no_uuids = (Device(4, "", "NVIDIA H100"), Device(6, "", "NVIDIA H100"))
+    pretend = (Device(4, nvidia_uuid(4), "H100", pretend=True), Device(6, nvidia_uuid(6), "H100", pretend=True))
+    simulated = (Device(4, "GPU-00000000deadbeef", "NVIDIA H100"), Device(6, "GPU-00000000deadbee0", "NVIDIA H100"))
+    for devices in (no_uuids, pretend, simulated, no_uuids[:1], ()):
+        env = env_of(workload(gpus=2), pod(0, (4, 6)), *devices).env
+        assert env["CUDA_VISIBLE_DEVICES"] == env["HIP_VISIBLE_DEVICES"] == env["ROCR_VISIBLE_DEVICES"] == "4,6"
+
+
+def test_nvidia_gpus_are_visible_by_uuid_in_the_order_of_the_pod() -> None:
+    devices = tuple(Device(index, nvidia_uuid(index), "NVIDIA H100") for index in (4, 6))
+    env = env_of(workload(gpus=2), pod(0, (6, 4)), *devices).env
+    assert env["CUDA_VISIBLE_DEVICES"] == f"{nvidia_uuid(6)},{nvidia_uuid(4)}"
+
+
+def test_amd_gpus_are_visible_by_uuid() -> None:
+    devices = tuple(Device(index, f"GPU-{index:016x}", "AMD Instinct MI300X") for index in (4, 6))
+    env = env_of(workload(gpus=2), pod(0, (4, 6)), *devices).env
+    assert env["ROCR_VISIBLE_DEVICES"] == "GPU-0000000000000004,GPU-0000000000000006"
+    assert env["HIP_VISIBLE_DEVICES"] == env["CUDA_VISIBLE_DEVICES"] == "0,1"
+
+
+def test_cuda_counts_by_pci_bus_id_in_every_pod_whatever_the_user_says() -> None:
+    assert env_of(workload(), pod()).env["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+    told = env_of(workload(CUDA_DEVICE_ORDER="FASTEST_FIRST"), pod())
+    assert (told.env["CUDA_DEVICE_ORDER"], told.overridden) == ("PCI_BUS_ID", ("CUDA_DEVICE_ORDER",))
 
 
 def test_on_amd_hip_counts_among_the_devices_that_rocr_has_left() -> None:
-    env = env_of(workload(gpus=2), pod(0, (4, 6)), "AMD Instinct MI300X").env
+    devices = tuple(Device(index, "", "AMD Instinct MI300X") for index in (4, 6))
+    env = env_of(workload(gpus=2), pod(0, (4, 6)), *devices).env
     assert (env["ROCR_VISIBLE_DEVICES"], env["HIP_VISIBLE_DEVICES"]) == ("4,6", "0,1")
 
 

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from stoker.domain.identity import QueuePolicy, Quota
-from stoker.domain.resources import MILLI, Resources
+from stoker.domain.access.identity import QueuePolicy, Quota
+from stoker.domain.cluster.resources import MILLI, Resources
 from stoker.scheduler import Plan
-from stoker.scheduler.reasons import Reason
-from stoker.scheduler.snapshot import NodeRoom, Placed, Queue, Snapshot, Waiting
+from stoker.scheduler.explain.reasons import PendingReason
+from stoker.scheduler.model import AdmittedWorkload, NodeInfo, PendingWorkload, Queue, Snapshot
 
 NOW = 1_700_000_000_000
 GIB = 2**30
@@ -17,22 +17,22 @@ def amount(gpus: float = 0, cpus: float = 1, gib: int = 1) -> Resources:
     return Resources(int(gpus * MILLI), int(cpus * MILLI), gib * GIB)
 
 
-def node(name: str, gpus: int = 8, cpus: int = 64, gib: int = 256, **more: Any) -> NodeRoom:
+def node(name: str, gpus: int = 8, cpus: int = 64, gib: int = 256, **more: Any) -> NodeInfo:
     """A node with this much free."""
-    fields: dict[str, Any] = {"total": amount(8, 64, 256), **more}
-    return NodeRoom(name, cpus * MILLI, gib * GIB, gpus, **fields)
+    fields: dict[str, Any] = {"capacity": amount(8, 64, 256), **more}
+    return NodeInfo(name, cpus * MILLI, gib * GIB, gpus, **fields)
 
 
-def job(uid: str, gpus: float = 1, replicas: int = 1, cpus: float = 1, gib: int = 1, **more: Any) -> Waiting:
+def job(uid: str, gpus: float = 1, replicas: int = 1, cpus: float = 1, gib: int = 1, **more: Any) -> PendingWorkload:
     """One that waits."""
     fields: dict[str, Any] = {"workspace_id": 1, "priority": 80, "submitted_at": NOW, **more}
-    return Waiting(uid=uid, replicas=replicas, each=amount(gpus, cpus, gib), **fields)
+    return PendingWorkload(uid=uid, replicas=replicas, pod_request=amount(gpus, cpus, gib), **fields)
 
 
-def running(uid: str, *nodes: str, gpus: float = 1, cpus: float = 1, **more: Any) -> Placed:
-    """One that holds room on these nodes."""
-    fields: dict[str, Any] = {"workspace_id": 1, "priority": 80, "placed_at": NOW - 1000, **more}
-    return Placed(uid=uid, nodes=nodes, each=amount(gpus, cpus), **fields)
+def running(uid: str, *nodes: str, gpus: float = 1, cpus: float = 1, **more: Any) -> AdmittedWorkload:
+    """An admitted workload on these nodes."""
+    fields: dict[str, Any] = {"workspace_id": 1, "priority": 80, "admitted_at": NOW - 1000, **more}
+    return AdmittedWorkload(uid=uid, nodes=nodes, pod_request=amount(gpus, cpus), **fields)
 
 
 def team(
@@ -47,9 +47,9 @@ def team(
 
 
 def cluster(
-    nodes: Sequence[NodeRoom],
-    waiting: Sequence[Waiting],
-    placed: Sequence[Placed] = (),
+    nodes: Sequence[NodeInfo],
+    waiting: Sequence[PendingWorkload],
+    placed: Sequence[AdmittedWorkload] = (),
     queues: Sequence[Queue] = (team(),),
 ) -> Snapshot:
     return Snapshot(NOW, tuple(nodes), tuple(queues), tuple(waiting), tuple(placed))
@@ -59,13 +59,13 @@ def places(made: Plan) -> dict[str, tuple[str, ...]]:
     return {place.uid: place.nodes for place in made.placements}
 
 
-def reasons(made: Plan) -> dict[str, Reason]:
-    return {uid: wait.reason for uid, wait in made.waits.items()}
+def reasons(made: Plan) -> dict[str, PendingReason]:
+    return {uid: wait.reason for uid, wait in made.pending.items()}
 
 
 def orders(made: Plan) -> dict[str, int]:
-    return {uid: wait.order for uid, wait in made.waits.items()}
+    return {uid: wait.position for uid, wait in made.pending.items()}
 
 
 def victims(made: Plan) -> dict[str, str]:
-    return {preempt.uid: preempt.for_uid for preempt in made.preemptions}
+    return {preempt.uid: preempt.preemptor_uid for preempt in made.preemptions}

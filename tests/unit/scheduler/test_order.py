@@ -1,9 +1,14 @@
 from msgspec import structs
-from tests.unit.scheduler.lab import NOW, cluster, job, node, orders, places, reasons, team
+from tests.unit.scheduler.harness import NOW, cluster, job, node, orders, places, reasons, team
 
-from stoker.domain.identity import QueuePolicy
-from stoker.scheduler import Fail, plan
-from stoker.scheduler.reasons import BehindHead, BehindPriority, NotYet, WaitsFor
+from stoker.domain.access.identity import QueuePolicy
+from stoker.scheduler import DependencyFailure, plan
+from stoker.scheduler.explain.reasons import (
+    BehindHigherPriority,
+    BehindQueueHead,
+    DependencyPending,
+    StartTimeNotReached,
+)
 
 FULL = [node("a", gpus=0)]
 ONE = [node("a", gpus=1)]
@@ -22,11 +27,11 @@ def test_requeued_goes_first_then_priority_then_submit_time_then_uid() -> None:
 
 
 def test_what_others_were_preempted_for_goes_before_everything() -> None:
-    waiting = [job("back", requeued=True, priority=150), job("owed", promised=True, priority=10)]
+    waiting = [job("back", requeued=True, priority=150), job("owed", reserved_nodes=("gone",), priority=10)]
     assert places(plan(cluster(ONE, waiting))) == {"owed": ("a",)}
 
 
-def test_a_preempted_workload_does_not_take_its_room_back_from_a_higher_priority() -> None:
+def test_a_preempted_workload_does_not_take_its_capacity_back_from_a_higher_priority() -> None:
     waiting = [job("low", priority=50, preemptible=True, requeued=True), job("high", priority=150)]
     assert places(plan(cluster(ONE, waiting))) == {"high": ("a",)}
     calm = [team(preemption=False)]
@@ -49,7 +54,7 @@ def test_under_fifo_the_head_holds_up_everybody() -> None:
     waiting = [job("big", gpus=8), job("small", submitted_at=NOW + 1)]
     made = plan(cluster(ONE, waiting))
     assert not made.placements
-    assert reasons(made)["small"] == BehindHead("big", 1)
+    assert reasons(made)["small"] == BehindQueueHead("big", 1)
 
 
 def test_under_balance_what_does_not_fit_is_skipped() -> None:
@@ -61,7 +66,7 @@ def test_under_balance_nothing_passes_a_higher_priority_that_was_skipped() -> No
     waiting = [job("big", gpus=8, priority=80), job("small", priority=50)]
     made = plan(cluster(ONE, waiting, queues=BALANCE))
     assert not made.placements
-    assert reasons(made)["small"] == BehindPriority("big", 80)
+    assert reasons(made)["small"] == BehindHigherPriority("big", 80)
 
 
 def test_under_balance_a_job_that_names_its_nodes_holds_up_nobody() -> None:
@@ -72,12 +77,12 @@ def test_under_balance_a_job_that_names_its_nodes_holds_up_nobody() -> None:
 def test_what_waits_for_its_time_or_for_others_holds_up_nobody() -> None:
     waiting = [
         job("later", priority=150, not_before=NOW + 1),
-        job("after", priority=140, waits_for=("other",)),
+        job("after", priority=140, unfinished_dependencies=("other",)),
         job("ready"),
     ]
     made = plan(cluster(ONE, waiting))
     assert places(made) == {"ready": ("a",)}
-    assert reasons(made) == {"later": NotYet(NOW + 1), "after": WaitsFor(("other",))}
+    assert reasons(made) == {"later": StartTimeNotReached(NOW + 1), "after": DependencyPending(("other",))}
 
 
 def test_a_start_time_that_has_come_is_no_reason_to_wait() -> None:
@@ -86,10 +91,10 @@ def test_a_start_time_that_has_come_is_no_reason_to_wait() -> None:
 
 def test_a_failed_dependency_fails_the_workload() -> None:
     made = plan(cluster(ONE, [job("a", failed_dependency="base"), job("b")]))
-    assert made.failures == (Fail("a", "base"),)
-    assert made.failures[0].reason == "The dependency base did not succeed."
+    assert made.failures == (DependencyFailure("a", "base"),)
+    assert made.failures[0].message == "The dependency base did not succeed."
     assert places(made) == {"b": ("a",)}
-    assert not made.waits
+    assert not made.pending
 
 
 def test_the_workspace_that_uses_the_smaller_share_of_its_quota_is_served_first() -> None:

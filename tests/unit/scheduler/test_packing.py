@@ -1,9 +1,9 @@
-from tests.unit.scheduler.lab import NOW, cluster, job, node, places, reasons, running
+from tests.unit.scheduler.harness import NOW, cluster, job, node, places, reasons, running
 
 from stoker.scheduler import plan
-from stoker.scheduler.change import Change
+from stoker.scheduler.explain.reasons import InsufficientOnNode, NodeUnschedulable, ResourceName
+from stoker.scheduler.model import SnapshotDelta
 from stoker.scheduler.planner import Planner
-from stoker.scheduler.reasons import NodeTaken, NodeUnusable, Resource
 
 
 def test_a_small_job_goes_to_the_fullest_node_that_takes_it() -> None:
@@ -48,14 +48,14 @@ def test_a_gang_without_gpus_is_spread_when_no_node_takes_it_whole() -> None:
 
 
 def test_a_part_of_a_gpu_goes_to_a_device_that_is_shared_already() -> None:
-    nodes = [node("fresh", 1), node("shared", 7, shared_gpus=(500,), shared_on=(7,))]
+    nodes = [node("fresh", 1), node("shared", 7, shared_free_milli=(500,), shared_devices=(7,))]
     assert places(plan(cluster(nodes, [job("x", gpus=0.5)]))) == {"x": ("shared",)}
 
 
 def test_parts_of_two_gpus_do_not_make_one() -> None:
-    nodes = [node("a", 0, shared_gpus=(300, 300))]
+    nodes = [node("a", 0, shared_free_milli=(300, 300))]
     made = plan(cluster(nodes, [job("x", gpus=0.5)]))
-    assert reasons(made)["x"].sentence() == "Needs 0.5 GPU on one node; the only node has 0.3 free."
+    assert reasons(made)["x"].message() == "Needs 0.5 GPU on one node; the only node has 0.3 free."
 
 
 def test_two_halves_share_one_gpu_and_a_third_takes_another() -> None:
@@ -70,16 +70,16 @@ def test_named_nodes_get_one_pod_each_whatever_their_pool() -> None:
 
 
 def test_a_named_node_that_is_full_or_not_usable_is_named() -> None:
-    nodes = [node("full", 0), node("down", usable=False)]
+    nodes = [node("full", 0), node("down", is_schedulable=False)]
     waiting = [
         job("x", specified_nodes=("full",), workspace_id=1),
         job("y", specified_nodes=("down",), workspace_id=2),
         job("z", specified_nodes=("gone",), workspace_id=3),
     ]
     assert reasons(plan(cluster(nodes, waiting))) == {
-        "x": NodeTaken("full", Resource.GPU, 1000, 0),
-        "y": NodeUnusable("down", known=True),
-        "z": NodeUnusable("gone", known=False),
+        "x": InsufficientOnNode("full", ResourceName.GPU, 1000, 0),
+        "y": NodeUnschedulable("down", exists=True),
+        "z": NodeUnschedulable("gone", exists=False),
     }
 
 
@@ -91,22 +91,22 @@ def test_a_pod_that_is_missing_goes_to_the_named_node_that_has_none() -> None:
 
 def test_the_first_pool_that_takes_the_whole_gang_is_used() -> None:
     nodes = [node("a", 8, pool="fast"), node("b", 8, pool="slow"), node("c", 8, pool="slow")]
-    waiting = [job("x", gpus=8, replicas=2, pools=("fast", "slow"))]
+    waiting = [job("x", gpus=8, replicas=2, node_pools=("fast", "slow"))]
     assert places(plan(cluster(nodes, waiting))) == {"x": ("b", "c")}
 
 
 def test_cordoned_and_faulty_nodes_take_only_what_tolerates_all() -> None:
-    nodes = [node("a", usable=False)]
+    nodes = [node("a", is_schedulable=False)]
     assert not plan(cluster(nodes, [job("x")])).placements
     assert places(plan(cluster(nodes, [job("x", tolerate_all=True)]))) == {"x": ("a",)}
 
 
 def test_what_tolerates_all_still_prefers_a_usable_node() -> None:
-    nodes = [node("a", 1, usable=False), node("b", 8)]
+    nodes = [node("a", 1, is_schedulable=False), node("b", 8)]
     assert places(plan(cluster(nodes, [job("x", tolerate_all=True)]))) == {"x": ("b",)}
 
 
-def test_a_gang_has_gpus_of_one_model_where_one_has_room_for_all_of_it() -> None:
+def test_a_gang_has_gpus_of_one_model_where_one_has_capacity_for_all_of_it() -> None:
     nodes = [node("a", 6, model="H100"), node("b", model="MI300X"), node("c", model="H100"), node("d", model="MI300X")]
     assert places(plan(cluster(nodes, [job("x", gpus=8, replicas=2)]))) == {"x": ("b", "d")}
     assert places(plan(cluster(nodes, [job("x", gpus=6, replicas=2)]))) == {"x": ("a", "c")}
@@ -117,5 +117,7 @@ def test_a_gang_has_gpus_of_one_model_where_one_has_room_for_all_of_it() -> None
 def test_a_model_that_comes_or_goes_is_known_at_once() -> None:
     planner = Planner(cluster([node("a", model="H100"), node("b", model="MI300X")], []))
     waiting = (job("x", gpus=8, replicas=2),)
-    after = planner.replan(Change(now=NOW, waiting=waiting, nodes=(node("c", model="MI300X"),), lost_nodes=("a",)))
+    after = planner.replan(
+        SnapshotDelta(now=NOW, pending=waiting, nodes=(node("c", model="MI300X"),), removed_nodes=("a",))
+    )
     assert places(after) == {"x": ("b", "c")}

@@ -1,70 +1,92 @@
 import msgspec
 import pytest
-from tests.unit.scheduler.lab import GIB, NOW, cluster, job, node, reasons, running
+from tests.unit.scheduler.harness import GIB, NOW, cluster, job, node, reasons, running
 
 from stoker.scheduler import plan
-from stoker.scheduler.reasons import (
-    BehindHead,
-    BehindPriority,
-    NodeTaken,
-    NodeUnusable,
-    NoRoom,
-    NotYet,
+from stoker.scheduler.explain.reasons import (
+    BehindHigherPriority,
+    BehindQueueHead,
+    DependencyPending,
+    InsufficientCapacity,
+    InsufficientOnNode,
+    NodeUnschedulable,
     OverQuota,
+    PendingReason,
     Preempting,
-    Reason,
-    Resource,
-    WaitsFor,
+    ResourceName,
+    StartTimeNotReached,
 )
 
 SENTENCES = [
-    (NotYet(NOW), "not_yet", "Starts no earlier than 2023-11-14T22:13:20Z."),
-    (WaitsFor(("a", "b")), "waits_for", "Waits for a, b to succeed."),
-    (BehindHead("a", 1), "behind_head", "Waits behind a, the head of the queue; 1 workload is ahead of it."),
-    (BehindHead("a", 12), "behind_head", "Waits behind a, the head of the queue; 12 workloads are ahead of it."),
-    (BehindPriority("a", 150), "behind_priority", "Waits until a has started, which has a higher priority."),
-    (Preempting(("a", "b", "c", "d")), "preempting", "Room is being made: waits for a, b, c and 1 more to leave."),
+    (StartTimeNotReached(NOW), "not_yet", "Starts no earlier than 2023-11-14T22:13:20Z."),
+    (DependencyPending(("a", "b")), "waits_for", "Waits for a, b to succeed."),
+    (BehindQueueHead("a", 1), "behind_head", "Waits behind a, the head of the queue; 1 workload is ahead of it."),
+    (BehindQueueHead("a", 12), "behind_head", "Waits behind a, the head of the queue; 12 workloads are ahead of it."),
+    (BehindHigherPriority("a", 150), "behind_priority", "Waits until a has started, which has a higher priority."),
     (
-        OverQuota(Resource.MEMORY, 8 * GIB, 250 * GIB, 256 * GIB),
+        Preempting(("a", "b", "c", "d")),
+        "preempting",
+        "Capacity is being freed: waits for a, b, c and 1 more to terminate.",
+    ),
+    (
+        OverQuota(ResourceName.MEMORY, 8 * GIB, 250 * GIB, 256 * GIB),
         "over_quota",
         "Needs 8 GiB of memory; the workspace uses 250 GiB of its quota of 256 GiB of memory.",
     ),
     (
-        NodeUnusable("gpu-3", known=True),
+        NodeUnschedulable("gpu-3", exists=True),
         "node_unusable",
-        "Asks for node gpu-3, which takes nothing new: it is cordoned, faulty or not ready.",
+        "Asks for node gpu-3, which is cordoned, faulty or not ready.",
     ),
-    (NodeUnusable("gpu-3", known=False), "node_unusable", "Asks for node gpu-3, which is not in the cluster."),
-    (NodeTaken("gpu-3", Resource.CPU, 4500, 500), "node_taken", "Needs 4.5 CPUs on node gpu-3, which has 0.5 free."),
-    (NodeTaken("gpu-3", Resource.GPU, 1000, 0), "node_taken", "Needs 1 GPU on node gpu-3, which has none free."),
+    (NodeUnschedulable("gpu-3", exists=False), "node_unusable", "Asks for node gpu-3, which is not in the cluster."),
     (
-        NoRoom(Resource.MEMORY, 96 * 2**20, 1, 0, 0, 1),
+        InsufficientOnNode("gpu-3", ResourceName.CPU, 4500, 500),
+        "node_taken",
+        "Needs 4.5 CPUs on node gpu-3, which has 0.5 free.",
+    ),
+    (
+        InsufficientOnNode("gpu-3", ResourceName.GPU, 1000, 0),
+        "node_taken",
+        "Needs 1 GPU on node gpu-3, which has none free.",
+    ),
+    (
+        InsufficientCapacity(ResourceName.MEMORY, 96 * 2**20, 1, 0, 0, 1),
         "no_room",
         "Needs 96 MiB of memory on one node; the only node has none free.",
     ),
     (
-        NoRoom(Resource.GPU, 8000, 1, 0, 5000, 12),
+        InsufficientCapacity(ResourceName.GPU, 8000, 1, 0, 5000, 12),
         "no_room",
-        "Needs 8 GPUs on one node; the freest of 12 nodes has 5 free.",
+        "Needs 8 GPUs on one node; the best of 12 nodes has 5 free.",
     ),
-    (NoRoom(Resource.GPU, 8000, 4, 2, 8000, 12), "no_room", "Needs 4 x 8 GPUs; 2 of 4 fit on 12 nodes."),
-    (NoRoom(Resource.GPU, 1000, 1, 0, 0, 0), "no_room", "Needs 1 GPU; there is no usable node in its pools."),
     (
-        NoRoom(Resource.CPU, 64000, 1, 0, 8000, 3, (Resource.GPU,)),
+        InsufficientCapacity(ResourceName.GPU, 8000, 4, 2, 8000, 12),
         "no_room",
-        "Needs 64 CPUs on one node; the freest of 3 nodes with enough GPUs has 8 free.",
+        "Needs 4 x 8 GPUs; 2 of 4 fit on 12 nodes.",
+    ),
+    (
+        InsufficientCapacity(ResourceName.GPU, 1000, 1, 0, 0, 0),
+        "no_room",
+        "Needs 1 GPU; there is no schedulable node in its node pools.",
+    ),
+    (
+        InsufficientCapacity(ResourceName.CPU, 64000, 1, 0, 8000, 3, (ResourceName.GPU,)),
+        "no_room",
+        "Needs 64 CPUs on one node; the best of 3 nodes with enough GPUs has 8 free.",
     ),
 ]
 
 
 @pytest.mark.parametrize(("reason", "code", "sentence"), SENTENCES)
-def test_every_reason_has_a_code_and_a_sentence_with_its_numbers(reason: Reason, code: str, sentence: str) -> None:
-    assert (reason.code, reason.sentence()) == (code, sentence)
-    assert msgspec.json.decode(msgspec.json.encode(reason), type=Reason) == reason
+def test_every_reason_has_a_code_and_a_sentence_with_its_numbers(
+    reason: PendingReason, code: str, sentence: str
+) -> None:
+    assert (reason.code, reason.message()) == (code, sentence)
+    assert msgspec.json.decode(msgspec.json.encode(reason), type=PendingReason) == reason
 
 
 def test_workloads_are_called_by_the_names_that_users_know() -> None:
-    assert BehindHead("0f3c", 1).sentence({"0f3c": "bert-x2f9k"}).startswith("Waits behind bert-x2f9k,")
+    assert BehindQueueHead("0f3c", 1).message({"0f3c": "bert-x2f9k"}).startswith("Waits behind bert-x2f9k,")
 
 
 def test_the_first_resource_that_runs_short_is_named_beside_those_that_do_not() -> None:
@@ -75,18 +97,20 @@ def test_the_first_resource_that_runs_short_is_named_beside_those_that_do_not() 
         "memory": job("memory", gpus=8, cpus=4, gib=2, workspace_id=3),
     }
     assert reasons(plan(cluster(nodes, list(short_of.values())))) == {
-        "gpus": NoRoom(Resource.GPU, 9000, 1, 0, 8000, 3),
-        "cpus": NoRoom(Resource.CPU, 8000, 1, 0, 4000, 2, (Resource.GPU,)),
-        "memory": NoRoom(Resource.MEMORY, 2 * GIB, 1, 0, GIB, 1, (Resource.GPU, Resource.CPU)),
+        "gpus": InsufficientCapacity(ResourceName.GPU, 9000, 1, 0, 8000, 3),
+        "cpus": InsufficientCapacity(ResourceName.CPU, 8000, 1, 0, 4000, 2, (ResourceName.GPU,)),
+        "memory": InsufficientCapacity(
+            ResourceName.MEMORY, 2 * GIB, 1, 0, GIB, 1, (ResourceName.GPU, ResourceName.CPU)
+        ),
     }
 
 
 def test_a_gang_that_fits_in_part_is_told_how_much_of_it_does() -> None:
     made = plan(cluster([node("a", 8), node("b", 7)], [job("x", gpus=8, replicas=2)]))
-    assert reasons(made) == {"x": NoRoom(Resource.GPU, 8000, 2, 1, 8000, 2)}
+    assert reasons(made) == {"x": InsufficientCapacity(ResourceName.GPU, 8000, 2, 1, 8000, 2)}
 
 
-def test_one_that_may_borrow_waits_for_room_and_not_for_quota() -> None:
+def test_one_that_may_borrow_waits_for_capacity_and_not_for_quota() -> None:
     made = plan(cluster([node("a", 0)], [job("x", preemptible=True)], [running("r", "a", gpus=8)]))
     assert reasons(made)["x"].code == "no_room"
 
@@ -94,4 +118,4 @@ def test_one_that_may_borrow_waits_for_room_and_not_for_quota() -> None:
 def test_asking_about_a_workload_that_does_not_wait_is_a_key_error() -> None:
     made = plan(cluster([node("a")], [job("x")]))
     with pytest.raises(KeyError):
-        made.waits["x"]
+        made.pending["x"]

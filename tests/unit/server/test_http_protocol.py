@@ -9,15 +9,17 @@ from starlette.types import Receive, Scope, Send
 from tests.conftest import LoopRun
 from uvicorn.server import ServerState
 
-from stoker.domain.settings import Settings
-from stoker.server.protocol import LimitedProtocol, SocketProtocol
+from stoker.domain.access.peers import ProcessOwner, SocketAddress
+from stoker.domain.settings.schema import Settings
+from stoker.server.http_protocol import LimitedProtocol
+from stoker.server.websocket_protocol import WebSocketProtocol
 
 HOST = b"Host: localhost\r\n"
 GET = b"GET / HTTP/1.1\r\n" + HOST
 POST = b"POST / HTTP/1.1\r\n" + HOST
 
 
-class Line(asyncio.Transport):
+class RecordingTransport(asyncio.Transport):
     """Remembers what was written to it."""
 
     def __init__(self) -> None:
@@ -50,16 +52,26 @@ class Line(asyncio.Transport):
     def resume_reading(self) -> None: ...
 
 
+class NoProcesses:
+    """A machine on which nothing runs."""
+
+    async def owner_of_connection(self, far: SocketAddress, near: SocketAddress) -> ProcessOwner:
+        return ProcessOwner.MACHINE
+
+    async def owner_of_process(self, pid: int) -> ProcessOwner:
+        return ProcessOwner.MACHINE
+
+
 async def answer_at_once(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.start", "status": 204, "headers": []})
     await send({"type": "http.response.body", "body": b""})
 
 
-def connection(line: Line, **limits: Any) -> LimitedProtocol:
+def connection(line: RecordingTransport, **limits: Any) -> LimitedProtocol:
     config = uvicorn.Config(
-        answer_at_once, http=LimitedProtocol, ws=SocketProtocol, lifespan="off", log_config=None, access_log=False
+        answer_at_once, http=LimitedProtocol, ws=WebSocketProtocol, lifespan="off", log_config=None, access_log=False
     )
-    made = LimitedProtocol(Settings(**limits), config, ServerState())
+    made = LimitedProtocol(Settings(**limits), config, ServerState(), NoProcesses())
     made.connection_made(line)
     return made
 
@@ -92,7 +104,7 @@ def waits(made: LimitedProtocol) -> bool:
 )
 def test_every_silence_has_an_end(loop_run: LoopRun, pieces: list[bytes]) -> None:
     async def speak() -> None:
-        made = connection(Line())
+        made = connection(RecordingTransport())
         for piece in pieces:
             made.data_received(piece)
             await asyncio.sleep(0.01)
@@ -103,11 +115,11 @@ def test_every_silence_has_an_end(loop_run: LoopRun, pieces: list[bytes]) -> Non
 
 def test_a_head_may_take_as_long_as_our_own_answer(loop_run: LoopRun) -> None:
     async def speak() -> None:
-        line = Line()
+        line = RecordingTransport()
         made = connection(line, request_timeout_seconds=0.05)
         made.data_received(GET + b"\r\n" + GET)  # the second is not finished while the first is answered
-        assert made._answering is not None
-        made._give_up()
+        assert made._active_cycle is not None
+        made._on_read_timeout()
         assert not line.closing
         await asyncio.sleep(0.01)
         assert line.written.startswith(b"HTTP/1.1 204 ")
@@ -119,7 +131,7 @@ def test_a_head_may_take_as_long_as_our_own_answer(loop_run: LoopRun) -> None:
 
 def test_nothing_is_heard_after_a_refusal(loop_run: LoopRun) -> None:
     async def speak() -> None:
-        line = Line()
+        line = RecordingTransport()
         made = connection(line)
         made.data_received(b"garbage\r\n\r\n")
         said = line.written
@@ -128,5 +140,35 @@ def test_nothing_is_heard_after_a_refusal(loop_run: LoopRun) -> None:
         assert said.startswith(b"HTTP/1.1 400 ")
         assert line.written == said
         assert made not in made.connections
+
+    loop_run(speak())
+
+
+class NetworkTransport(RecordingTransport):
+    """Comes from an address."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__()
+        self._address = address
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return (self._address, 40000) if name == "peername" else default
+
+
+def test_the_addresses_of_an_ipv6_network_share_the_connections_of_one(loop_run: LoopRun) -> None:
+    async def speak() -> None:
+        state, lines = ServerState(), [NetworkTransport(f"2001:db8:0:1::{number}") for number in range(3)]
+        config = uvicorn.Config(
+            answer_at_once,
+            http=LimitedProtocol,
+            ws=WebSocketProtocol,
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+        )
+        elsewhere = NetworkTransport("2001:db8:0:2::1")
+        for line in (*lines, elsewhere):
+            LimitedProtocol(Settings(peer_connection_limit=2), config, state, NoProcesses()).connection_made(line)
+        assert [line.written[:13] for line in (*lines, elsewhere)] == [b"", b"", b"HTTP/1.1 429 ", b""]
 
     loop_run(speak())

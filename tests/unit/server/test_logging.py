@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from stoker.domain.settings import LogFormat, LogLevel
-from stoker.server.logs import JsonLines, TextLines, set_up_logs
+from stoker.domain.settings.schema import LogFormat, LogLevel
+from stoker.server.logging import JsonFormatter, TextFormatter, configure_logging
 
 NASTY = "a\nb\r\x1b[31mc\u2028d\udc80e é"
 
@@ -35,7 +35,7 @@ def record(message: str, *args: object, **extra: object) -> logging.LogRecord:
 
 
 def test_a_json_line_has_the_message_and_what_is_known_of_the_request() -> None:
-    line = JsonLines().format(record("%s %s %d", "GET", "/x", 200, trace_id="t", actor="", milliseconds=1.5))
+    line = JsonFormatter().format(record("%s %s %d", "GET", "/x", 200, trace_id="t", actor="", milliseconds=1.5))
     assert msgspec.json.decode(line) == {
         "time": "2023-11-14T22:13:20.250Z",
         "level": "info",
@@ -47,21 +47,23 @@ def test_a_json_line_has_the_message_and_what_is_known_of_the_request() -> None:
 
 
 def test_a_text_line_has_the_same_in_words() -> None:
-    line = TextLines().format(record("GET /x 200", trace_id="t", address="::1"))
+    line = TextFormatter().format(record("GET /x 200", trace_id="t", address="::1"))
     assert line == "2023-11-14T22:13:20.250Z INFO    GET /x 200 trace_id=t address=::1"
 
 
 def test_nothing_breaks_a_line() -> None:
-    assert JsonLines().format(record("%s", NASTY)).isprintable() is False  # é and U+2028 are themselves in JSON
-    assert len(JsonLines().format(record("%s", NASTY)).split("\n")) == 1
-    assert msgspec.json.decode(JsonLines().format(record("%s", NASTY)))["message"] == NASTY.replace("\udc80", "\\udc80")
-    text = TextLines().format(record("%s", NASTY, actor="eve\nadmin"))
+    assert JsonFormatter().format(record("%s", NASTY)).isprintable() is False  # é and U+2028 are themselves in JSON
+    assert len(JsonFormatter().format(record("%s", NASTY)).split("\n")) == 1
+    assert msgspec.json.decode(JsonFormatter().format(record("%s", NASTY)))["message"] == NASTY.replace(
+        "\udc80", "\\udc80"
+    )
+    text = TextFormatter().format(record("%s", NASTY, actor="eve\nadmin"))
     assert text.endswith(r"INFO    a\nb\r\x1b[31mc\u2028d\udc80e é actor=eve\nadmin")
     assert text.isprintable()
 
 
 def test_a_value_of_any_kind_can_be_written() -> None:
-    line = JsonLines().format(record("x", address=ValueError("odd"), actor=object))
+    line = JsonFormatter().format(record("x", address=ValueError("odd"), actor=object))
     assert msgspec.json.decode(line)["address"] == "odd"
 
 
@@ -71,15 +73,15 @@ def test_a_traceback_is_part_of_its_line() -> None:
     except ValueError:
         failed = record("it failed")
         failed.exc_info = sys.exc_info()
-    line = JsonLines().format(failed)
+    line = JsonFormatter().format(failed)
     assert "\n" not in line
     assert msgspec.json.decode(line)["exception"].startswith("Traceback (most recent call last):\n")
-    assert TextLines().format(failed).splitlines()[1] == "Traceback (most recent call last):"
+    assert TextFormatter().format(failed).splitlines()[1] == "Traceback (most recent call last):"
 
 
 @pytest.mark.usefixtures("restored")
 def test_libraries_are_heard_from_a_warning_on(capsys: pytest.CaptureFixture[str]) -> None:
-    set_up_logs(LogFormat.JSON, LogLevel.DEBUG)
+    configure_logging(LogFormat.JSON, LogLevel.DEBUG)
     for name in ("httpx", "uvicorn.error", "stoker.api"):
         logging.getLogger(name).debug("quiet of %s", name)
         logging.getLogger(name).warning("loud of %s", name)
@@ -89,14 +91,14 @@ def test_libraries_are_heard_from_a_warning_on(capsys: pytest.CaptureFixture[str
 
 @pytest.mark.usefixtures("restored")
 def test_a_write_that_is_tried_again_is_no_warning(capsys: pytest.CaptureFixture[str]) -> None:
-    set_up_logs(LogFormat.TEXT, LogLevel.DEBUG)
+    configure_logging(LogFormat.TEXT, LogLevel.DEBUG)
     logging.getLogger("psycopg").warning("error ignored terminating a pipeline")
     assert capsys.readouterr().err == ""
 
 
 @pytest.mark.usefixtures("restored")
 def test_an_error_only_log_has_errors_only(capsys: pytest.CaptureFixture[str]) -> None:
-    set_up_logs(LogFormat.TEXT, LogLevel.ERROR)
+    configure_logging(LogFormat.TEXT, LogLevel.ERROR)
     for name in ("httpx", "stoker.api"):
         logging.getLogger(name).warning("warning")
         logging.getLogger(name).error("error")
@@ -105,7 +107,7 @@ def test_an_error_only_log_has_errors_only(capsys: pytest.CaptureFixture[str]) -
 
 @pytest.mark.usefixtures("restored")
 def test_warnings_of_python_are_log_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    set_up_logs(LogFormat.JSON, LogLevel.INFO)
+    configure_logging(LogFormat.JSON, LogLevel.INFO)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         logging.captureWarnings(True)
@@ -116,7 +118,7 @@ def test_warnings_of_python_are_log_lines(capsys: pytest.CaptureFixture[str]) ->
 
 @pytest.mark.usefixtures("restored")
 def test_a_request_ended_by_the_stop_is_no_traceback(capsys: pytest.CaptureFixture[str]) -> None:
-    set_up_logs(LogFormat.TEXT, LogLevel.INFO)
+    configure_logging(LogFormat.TEXT, LogLevel.INFO)
     log = logging.getLogger("uvicorn.error")
     log.error("Exception in ASGI application", exc_info=asyncio.CancelledError())
     assert capsys.readouterr().err == ""

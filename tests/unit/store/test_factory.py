@@ -5,9 +5,9 @@ import pytest
 
 from stoker.domain.errors import ErrorCode, StokerError
 from stoker.store import open_store
-from stoker.store.postgres_place import Place
+from stoker.store.db.postgres.errors import DatabaseAddress
 
-PLACE = Place(host="db.example", port="5432", database="stoker", user="ann")
+PLACE = DatabaseAddress(host="db.example", port="5432", database="stoker", user="ann")
 
 
 @pytest.mark.parametrize("database", ["mysql://u:hunter2@h/d", "sqlite:///x.db", "host=h password=hunter2"])
@@ -37,7 +37,7 @@ def test_a_url_that_cannot_be_read_gives_nothing_of_the_password_away(database: 
 
 
 def test_without_psycopg_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delitem(sys.modules, "stoker.store.postgres", raising=False)
+    monkeypatch.delitem(sys.modules, "stoker.store.db.postgres.store", raising=False)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(StokerError) as refused:
         open_store("postgresql://h/d", tmp_path, pool=4)
@@ -50,7 +50,7 @@ def test_without_psycopg_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp
         ('FATAL:  password authentication failed for user "ann"', 'refuses user "ann" with the password given'),
         ("fe_sendauth: no password supplied", 'refuses user "ann"'),
         ('FATAL:  database "stoker" does not exist', 'has no database "stoker"'),
-        ("failed to resolve host 'db.example': [Errno -2]", 'host "db.example" of the database is not known'),
+        ("failed to resolve host 'db.example': [Errno -2]", 'host "db.example" of the database cannot be resolved'),
         (
             "Connection refused\n\tIs the server running?",
             "db.example:5432/stoker cannot be reached: Connection refused.",
@@ -61,12 +61,12 @@ def test_without_psycopg_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp
 def test_what_keeps_a_connection_from_being_made_is_said(reason: str, sentence: str) -> None:
     refused = PLACE.unreachable(reason)
     assert sentence in refused.message
-    assert refused.code is ErrorCode.BACKEND_DOWN
+    assert refused.code is ErrorCode.UNAVAILABLE
     assert refused.hint
 
 
 def test_an_old_server_is_refused() -> None:
-    refused = PLACE.unfit(130_017, "UTF8")
+    refused = PLACE.unsupported(130_017, "UTF8")
     assert refused is not None
     assert "has version 13; Stoker needs 14 or newer" in refused.message
-    assert PLACE.unfit(140_000, "UTF8") is None
+    assert PLACE.unsupported(140_000, "UTF8") is None

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.store.postgres_session import to_psycopg
+from stoker.store.db.postgres.connection import to_psycopg_sql
 
 
 @pytest.mark.parametrize(
@@ -26,14 +26,14 @@ from stoker.store.postgres_session import to_psycopg
     ],
 )
 def test_only_parameters_are_translated(written: str, sent: bytes) -> None:
-    assert to_psycopg(written) == sent
+    assert to_psycopg_sql(written) == sent
 
 
 @given(st.text(alphabet=string.ascii_letters + " :%\n*/-,()", max_size=40))
 def test_text_inside_a_literal_reaches_the_server_as_it_was_written(text: str) -> None:
     statement = f"SELECT '{text}'"
-    assert to_psycopg(statement).decode().replace("%%", "%") == statement
+    assert to_psycopg_sql(statement).decode().replace("%%", "%") == statement
 
 
 def test_a_statement_is_translated_once() -> None:
-    assert to_psycopg("SELECT :once") is to_psycopg("SELECT :once")
+    assert to_psycopg_sql("SELECT :once") is to_psycopg_sql("SELECT :once")

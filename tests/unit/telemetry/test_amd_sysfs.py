@@ -10,10 +10,10 @@ import pytest
 from tests.conftest import LoopRun
 
 from stoker.domain.clock import SystemClock
-from stoker.domain.readings import Readings
-from stoker.engines.local import devices
-from stoker.telemetry import amdsmi
-from stoker.telemetry.amd import amd
+from stoker.domain.cluster.samples import GpuSamples
+from stoker.engines import gpu_devices
+from stoker.telemetry.collectors import amd_smi
+from stoker.telemetry.collectors.amd_sysfs import build_amd_collector
 
 GIB = 1024**3
 KFD = "sys/class/kfd/kfd/topology/nodes"
@@ -37,27 +37,27 @@ def add_gpu(root: Path, kfd_node: int, minor: int) -> Path:
     return card
 
 
-def read(root: Path, loop_run: LoopRun) -> Readings:
-    source = amd("n1", SystemClock(), root)
+def read(root: Path, loop_run: LoopRun, ecc_threshold: int = 1) -> GpuSamples:
+    source = build_amd_collector("n1", SystemClock(), root, ecc_threshold)
     assert source is not None
-    readings = loop_run(source.readings())
+    readings = loop_run(source.collect())
     loop_run(source.close())
     return readings
 
 
 def test_a_machine_without_amd_gpus_has_no_source(tmp_path: Path) -> None:
     put(tmp_path / KFD / "0/properties", "cpu_cores_count 96\nsimd_count 0")
-    assert amd("n1", SystemClock(), tmp_path) is None
+    assert build_amd_collector("n1", SystemClock(), tmp_path) is None
 
 
 def test_gpus_are_counted_as_jobs_see_them(tmp_path: Path, loop_run: LoopRun) -> None:
     put(tmp_path / KFD / "0/properties", "cpu_cores_count 96\nsimd_count 0")
     for node, minor in ((10, 130), (2, 129), (1, 128)):
         put(add_gpu(tmp_path, node, minor) / "unique_id", f"{minor}")
-    found = devices.found(tmp_path)
+    found = gpu_devices.detect(tmp_path)
     readings = read(tmp_path, loop_run)
     assert readings.device.tolist() == [device.index for device in found]
-    assert [device.uuid for device in found] == ["GPU-128", "GPU-129", "GPU-130"]
+    assert [device.uuid for device in found] == [f"GPU-{minor:016x}" for minor in (0x128, 0x129, 0x130)]
     assert readings.utilization.tolist() == pytest.approx([0.28, 0.29, 0.30])
     assert readings.memory_used.tolist() == [128 * GIB, 129 * GIB, 130 * GIB]
 
@@ -101,7 +101,22 @@ def test_uncorrectable_errors_and_a_gpu_that_vanished_are_faults(tmp_path: Path,
     assert faults == {0: "Its umc had 2 uncorrectable errors.", 2: "Its driver no longer shows it."}
 
 
-class StandIn(ModuleType):
+def test_uncorrectable_errors_are_a_fault_from_the_threshold_on(
+    tmp_path: Path, loop_run: LoopRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "amdsmi", FakeAmdSmi("amdsmi"))
+    card = add_gpu(tmp_path, 1, 128)
+    put(card / "ras/umc_err_count", "ue: 2\nce: 7")
+    put(card / "ras/gfx_err_count", "ue: 1\nce: 0")
+    found = read(tmp_path, loop_run, ecc_threshold=3).faults
+    assert [fault.message for fault in found] == [
+        "Its gfx had 1 uncorrectable error.",
+        "Its umc had 2 uncorrectable errors.",
+    ]
+    assert read(tmp_path, loop_run, ecc_threshold=4).faults == ()
+
+
+class FakeAmdSmi(ModuleType):
     """As much of amdsmi as Stoker asks for."""
 
     AmdSmiException = RuntimeError
@@ -136,7 +151,7 @@ class StandIn(ModuleType):
 def test_amdsmi_fills_the_gaps_of_sysfs_only(
     tmp_path: Path, loop_run: LoopRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "amdsmi", StandIn("amdsmi"))
+    monkeypatch.setitem(sys.modules, "amdsmi", FakeAmdSmi("amdsmi"))
     card = add_gpu(tmp_path, 1, 128)
     (card / "mem_info_vram_used").unlink()
     add_gpu(tmp_path, 2, 129)
@@ -146,7 +161,7 @@ def test_amdsmi_fills_the_gaps_of_sysfs_only(
     assert readings.power[0] == 345.0
     assert math.isnan(readings.temperature[0])
     assert math.isnan(readings.power[1]), "amdsmi does not know this one"
-    assert [fault.message for fault in readings.faults] == ["Its memory had 1 uncorrectable errors."]
+    assert [fault.message for fault in readings.faults] == ["Its memory had 1 uncorrectable error."]
 
 
 @pytest.mark.parametrize("error", [KeyError("ROCM_PATH"), OSError("libamd_smi.so"), ImportError("amdsmi")])
@@ -156,4 +171,4 @@ def test_an_amdsmi_that_cannot_be_imported_is_done_without(
     monkeypatch.delitem(sys.modules, "amdsmi", raising=False)
     monkeypatch.syspath_prepend(str(tmp_path))
     put(tmp_path / "amdsmi.py", f"raise {error!r}")
-    assert amdsmi.load() is None
+    assert amd_smi.load_amd_smi() is None

@@ -1,10 +1,9 @@
 """Pods' use of processors and memory, from a /proc made for the test."""
 
 import os
-import time
 from pathlib import Path
 
-from stoker.telemetry.processes import Meter
+from stoker.telemetry.collectors.proc import ProcessTreeMeter
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 TICK = os.sysconf("SC_CLK_TCK")
@@ -17,7 +16,7 @@ def put(proc: Path, pid: int, parent: int, ticks: int = 0, ended: int = 0, pages
     (proc / f"{pid}/stat").write_text(f"{pid} (a ) (b) S {' '.join(map(str, numbers))}\n")
 
 
-def test_everything_below_a_keeper_is_its_pods_and_the_keeper_itself_is_not(tmp_path: Path) -> None:
+def test_everything_below_a_shim_is_its_pods_and_the_shim_itself_is_not(tmp_path: Path) -> None:
     put(tmp_path, 1, 0, ticks=99, pages=99)
     put(tmp_path, 10, 1, ticks=50, pages=1000)
     put(tmp_path, 11, 10, pages=3)
@@ -25,27 +24,52 @@ def test_everything_below_a_keeper_is_its_pods_and_the_keeper_itself_is_not(tmp_
     put(tmp_path, 20, 1, pages=1000)
     put(tmp_path, 21, 20, pages=7)
     (tmp_path / "self").mkdir()
-    found = {use.pod_uid: use.memory_bytes for use in Meter(tmp_path).read({"a": 10, "b": 20, "gone": 30})}
+    found = {use.pod_uid: use.memory_bytes for use in ProcessTreeMeter(tmp_path).read({"a": 10, "b": 20, "gone": 30})}
     assert found == {"a": 7 * PAGE, "b": 7 * PAGE}
 
 
-def test_processors_are_counted_from_one_look_to_the_next(tmp_path: Path) -> None:
-    now = int(time.clock_gettime(time.CLOCK_BOOTTIME) * TICK)
-    put(tmp_path, 10, 1, began=now - 1000 * TICK)
-    put(tmp_path, 11, 10, ticks=2000 * TICK)
-    meter = Meter(tmp_path)
-    (first,) = meter.read({"a": 10})
-    assert 1900 <= first.cpu_milli <= 2001, "two processors since it began"
-    (second,) = meter.read({"a": 10})
-    assert second.cpu_milli == 0
+class ManualUptime:
+    """The seconds since the machine started, moved by hand."""
+
+    def __init__(self) -> None:
+        self.seconds = 5000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def test_processors_are_counted_since_the_pod_began_and_then_from_one_look_to_the_next(tmp_path: Path) -> None:
+    uptime = ManualUptime()
+    meter = ProcessTreeMeter(tmp_path, uptime)
+    put(tmp_path, 10, 1, began=5005 * TICK)
+    put(tmp_path, 11, 10, ticks=10 * TICK)
+    uptime.seconds += 10
+    assert [use.cpu_milli for use in meter.read({"a": 10})] == [2000], "two processors for five seconds"
+    uptime.seconds += 10
+    assert [use.cpu_milli for use in meter.read({"a": 10})] == [0]
+    put(tmp_path, 11, 10, ticks=15 * TICK)
+    uptime.seconds += 10
+    assert [use.cpu_milli for use in meter.read({"a": 10})] == [500]
+
+
+def test_a_pod_that_is_older_than_the_meter_has_no_processors_until_the_second_look(tmp_path: Path) -> None:
+    uptime = ManualUptime()
+    put(tmp_path, 10, 1, began=1000 * TICK)
+    put(tmp_path, 11, 10, ticks=2000 * TICK, pages=3)
+    meter = ProcessTreeMeter(tmp_path, uptime)
+    assert [(use.cpu_milli, use.memory_bytes) for use in meter.read({"a": 10})] == [(None, 3 * PAGE)]
+    uptime.seconds += 10
+    put(tmp_path, 11, 10, ticks=2001 * TICK, pages=3)
+    assert [use.cpu_milli for use in meter.read({"a": 10})] == [100], "the last ten seconds, not its life"
 
 
 def test_the_time_of_a_child_that_ended_is_not_lost(tmp_path: Path) -> None:
-    now = int(time.clock_gettime(time.CLOCK_BOOTTIME) * TICK)
-    put(tmp_path, 10, 1, ended=300 * TICK, began=now - 1000 * TICK)
-    put(tmp_path, 11, 10, ended=700 * TICK)
-    (use,) = Meter(tmp_path).read({"a": 10})
-    assert 990 <= use.cpu_milli <= 1001
+    uptime = ManualUptime()
+    meter = ProcessTreeMeter(tmp_path, uptime)
+    put(tmp_path, 10, 1, ended=3 * TICK, began=5000 * TICK)
+    put(tmp_path, 11, 10, ended=7 * TICK)
+    uptime.seconds += 10
+    assert [use.cpu_milli for use in meter.read({"a": 10})] == [1000]
 
 
 def test_a_table_that_was_read_while_it_changed_does_no_harm(tmp_path: Path) -> None:
@@ -54,13 +78,13 @@ def test_a_table_that_was_read_while_it_changed_does_no_harm(tmp_path: Path) -> 
     put(tmp_path, 12, 11)
     put(tmp_path, 13, 999)
     (tmp_path / "14").mkdir()
-    assert [use.pod_uid for use in Meter(tmp_path).read({"a": 10})] == ["a"]
+    assert [use.pod_uid for use in ProcessTreeMeter(tmp_path).read({"a": 10})] == ["a"]
 
 
 def test_no_pods_cost_no_look(tmp_path: Path) -> None:
-    assert Meter(tmp_path / "absent").read({}) == ()
+    assert ProcessTreeMeter(tmp_path / "absent").read({}) == ()
 
 
 def test_the_real_table_holds_this_process() -> None:
-    (use,) = Meter().read({"tests": os.getppid()})
+    (use,) = ProcessTreeMeter().read({"tests": os.getppid()})
     assert use.memory_bytes > 0

@@ -12,12 +12,12 @@ import pytest
 from tests.conftest import LoopRun
 
 from stoker.domain.errors import ErrorCode, StokerError
-from stoker.telemetry.prometheus import Found, Prometheus
+from stoker.telemetry.prometheus.client import PrometheusClient, SeriesResult
 
 EMPTY = b'{"status":"success","data":{"resultType":"vector","result":[]}}'
 
 
-class Web:
+class FixedServer:
     """A server with one answer, that keeps the heads of what it was asked."""
 
     def __init__(self, status: int, body: bytes, hang: bool = False) -> None:
@@ -30,7 +30,7 @@ class Web:
 
 
 @contextmanager
-def serving(web: Web) -> Iterator[str]:
+def serving(web: FixedServer) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             web.heads.append(f"{self.requestline}\n{self.headers}")
@@ -45,7 +45,7 @@ def serving(web: Web) -> Iterator[str]:
         def log_message(self, format: str, *args: object) -> None: ...  # noqa: A002
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
             yield f"127.0.0.1:{server.server_address[1]}"
@@ -55,13 +55,13 @@ def serving(web: Web) -> Iterator[str]:
             thread.join()
 
 
-Client = Callable[[str], Prometheus]
+Client = Callable[[str], PrometheusClient]
 
 
-def ask(loop_run: LoopRun, web: Web, client: Client) -> list[Found]:
-    async def main(prometheus: Prometheus) -> list[Found]:
+def ask(loop_run: LoopRun, web: FixedServer, client: Client) -> list[SeriesResult]:
+    async def main(prometheus: PrometheusClient) -> list[SeriesResult]:
         try:
-            return await prometheus.at("up")
+            return await prometheus.query("up")
         finally:
             await prometheus.close()
 
@@ -69,10 +69,10 @@ def ask(loop_run: LoopRun, web: Web, client: Client) -> list[Found]:
         return loop_run(main(client(address)))
 
 
-def refused(loop_run: LoopRun, web: Web, client: Client) -> str:
+def refused(loop_run: LoopRun, web: FixedServer, client: Client) -> str:
     with pytest.raises(StokerError) as error:
         ask(loop_run, web, client)
-    assert error.value.code is ErrorCode.BACKEND_DOWN
+    assert error.value.code is ErrorCode.UNAVAILABLE
     return error.value.message
 
 
@@ -87,26 +87,26 @@ def refused(loop_run: LoopRun, web: Web, client: Client) -> str:
     ],
 )
 def test_an_answer_that_is_none_is_told(status: int, body: bytes, words: str, loop_run: LoopRun) -> None:
-    message = refused(loop_run, Web(status, body), lambda address: Prometheus(f"http://{address}"))
+    message = refused(loop_run, FixedServer(status, body), lambda address: PrometheusClient(f"http://{address}"))
     assert message.startswith("Prometheus at http://127.0.0.1:")
     assert words in message
 
 
 def test_one_that_hangs_is_given_up(loop_run: LoopRun) -> None:
-    web = Web(200, EMPTY, hang=True)
-    message = refused(loop_run, web, lambda address: Prometheus(f"http://{address}", timeout_seconds=0.1))
+    web = FixedServer(200, EMPTY, hang=True)
+    message = refused(loop_run, web, lambda address: PrometheusClient(f"http://{address}", timeout_seconds=0.1))
     assert "within 0.1 s" in message
 
 
 def test_one_that_says_too_much_is_not_listened_to(loop_run: LoopRun) -> None:
-    web = Web(200, b'{"status":"success","pad":"' + b"x" * 5000 + b'"}')
-    message = refused(loop_run, web, lambda address: Prometheus(f"http://{address}", limit_bytes=4096))
+    web = FixedServer(200, b'{"status":"success","pad":"' + b"x" * 5000 + b'"}')
+    message = refused(loop_run, web, lambda address: PrometheusClient(f"http://{address}", max_bytes=4096))
     assert "more than 4096 bytes" in message
 
 
 def test_a_password_goes_to_the_server_and_nowhere_else(loop_run: LoopRun) -> None:
-    web = Web(401, b"no")
-    message = refused(loop_run, web, lambda address: Prometheus(f"http://ada:hunter2@{address}/prom/"))
+    web = FixedServer(401, b"no")
+    message = refused(loop_run, web, lambda address: PrometheusClient(f"http://ada:hunter2@{address}/prom/"))
     assert "hunter2" not in message
     assert "/prom " in message
     assert base64.b64encode(b"ada:hunter2").decode() in web.heads[0]
@@ -114,10 +114,10 @@ def test_a_password_goes_to_the_server_and_nowhere_else(loop_run: LoopRun) -> No
 
 
 def test_a_token_is_read_anew_each_time(loop_run: LoopRun, tmp_path: Path) -> None:
-    file, web = tmp_path / "token", Web(200, EMPTY)
+    file, web = tmp_path / "token", FixedServer(200, EMPTY)
     for token in ("first", "second"):
         file.write_text(f"{token}\n")
-        assert ask(loop_run, web, lambda address: Prometheus(f"http://{address}", str(file))) == []
+        assert ask(loop_run, web, lambda address: PrometheusClient(f"http://{address}", str(file))) == []
     assert ["Bearer first" in web.heads[0], "Bearer second" in web.heads[1]] == [True, True]
 
 
@@ -126,19 +126,21 @@ def test_a_token_that_is_none_is_told_by_its_file(content: bytes | None, loop_ru
     file = tmp_path / "token"
     if content is not None:
         file.write_bytes(content)
-    message = refused(loop_run, Web(200, EMPTY), lambda address: Prometheus(f"http://{address}", str(file)))
+    message = refused(
+        loop_run, FixedServer(200, EMPTY), lambda address: PrometheusClient(f"http://{address}", str(file))
+    )
     assert str(file) in message
     assert "two" not in message
 
 
 def test_values_that_are_no_measurement_are_left_out() -> None:
     texts = ["1", "NaN", "-1", "+Inf", "x", "2.5"]
-    found = Found({}, values=[(float(at), text) for at, text in enumerate(texts)])
-    assert list(found.samples()) == [(0, 1.0), (5000, 2.5)]
+    found = SeriesResult({}, values=[(float(at), text) for at, text in enumerate(texts)])
+    assert list(found.iter_samples()) == [(0, 1.0), (5000, 2.5)]
 
 
 def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(
     loop_run: LoopRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
-    assert ask(loop_run, Web(200, EMPTY), lambda address: Prometheus(f"http://{address}")) == []
+    assert ask(loop_run, FixedServer(200, EMPTY), lambda address: PrometheusClient(f"http://{address}")) == []

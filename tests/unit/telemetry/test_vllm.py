@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from stoker.domain.pod_samples import PodMetric, bounds, bucket
-from stoker.telemetry.inference import MOST_BOUNDS, parse
+from stoker.domain.metrics.pod_samples import PodMetric, bucket_name, bucket_names_by_bound
+from stoker.telemetry.scrape.vllm import MAX_BUCKETS, parse_metrics
 
 VLLM = """
 # HELP vllm:num_requests_running Number of requests in model execution batches.
@@ -39,26 +39,26 @@ vllm:num_requests_running{model_name="m"} 4
 
 
 def test_vllm_is_understood_over_all_its_engines() -> None:
-    found = parse(VLLM)
+    found = parse_metrics(VLLM)
     assert found[PodMetric.REQUESTS_RUNNING] == 5
     assert found[PodMetric.REQUESTS_WAITING] == 7
-    assert found[PodMetric.CACHE_USED] == 0.5
-    assert (found[PodMetric.SUCCEEDED], found[PodMetric.FAILED]) == (42, 5)
-    first = bounds(PodMetric.FIRST_TOKEN_SECONDS, found)
+    assert found[PodMetric.KV_CACHE_USAGE] == 0.5
+    assert (found[PodMetric.REQUESTS_SUCCEEDED], found[PodMetric.REQUESTS_FAILED]) == (42, 5)
+    first = bucket_names_by_bound(PodMetric.TIME_TO_FIRST_TOKEN_SECONDS, found)
     assert {bound: found[name] for bound, name in first.items()} == {0.001: 1, 1.0: 8, math.inf: 9}
     assert found[PodMetric.LATENCY_SUM] == 94
 
 
 def test_nim_is_understood_and_what_it_repeats_counts_once() -> None:
-    assert parse(NIM) == {
+    assert parse_metrics(NIM) == {
         PodMetric.REQUESTS_RUNNING: 4,
-        PodMetric.REQUESTS_MOST: 256,
-        PodMetric.CACHE_USED: 0.5,
-        PodMetric.SUCCEEDED: 11,
-        PodMetric.FAILED: 1,
+        PodMetric.MAX_REQUESTS: 256,
+        PodMetric.KV_CACHE_USAGE: 0.5,
+        PodMetric.REQUESTS_SUCCEEDED: 11,
+        PodMetric.REQUESTS_FAILED: 1,
     }
     finished = 'request_finish_total{finished_reason="stop"} 3\nrequest_finish_total{finished_reason="error"} 2\n'
-    assert parse(finished) == {PodMetric.SUCCEEDED: 3, PodMetric.FAILED: 2}
+    assert parse_metrics(finished) == {PodMetric.REQUESTS_SUCCEEDED: 3, PodMetric.REQUESTS_FAILED: 2}
 
 
 @pytest.mark.parametrize(
@@ -81,22 +81,22 @@ def test_nim_is_understood_and_what_it_repeats_counts_once() -> None:
     ],
 )
 def test_what_is_no_measurement_is_left_out(page: str) -> None:
-    assert parse(page) == {}
+    assert parse_metrics(page) == {}
 
 
 def test_what_is_said_after_the_value_is_not_taken_for_it() -> None:
     page = 'vllm:num_requests_running{model_name="a } b",job="c \\" d"} 5 1700000000 # {trace="e"} 0.5'
-    assert parse(page) == {PodMetric.REQUESTS_RUNNING: 5.0}
+    assert parse_metrics(page) == {PodMetric.REQUESTS_RUNNING: 5.0}
 
 
 def test_bounds_that_no_time_can_have_are_left_out() -> None:
     words = ("-Inf", "-1", "1e308", "NaN", "+Inf")
     page = "\n".join(f'e2e_request_latency_seconds_bucket{{le="{word}"}} 3' for word in words)
-    assert parse(page) == {bucket(PodMetric.LATENCY_SECONDS, math.inf): 3}
+    assert parse_metrics(page) == {bucket_name(PodMetric.LATENCY_SECONDS, math.inf): 3}
 
 
 def test_a_page_of_thousands_of_labels_and_bounds_makes_few_values() -> None:
     labels = "\n".join(f'num_requests_running{{model_name="m{n}"}} 1' for n in range(5000))
-    buckets = "\n".join(f'e2e_request_latency_seconds_bucket{{le="{n}.5"}} 1' for n in range(MOST_BOUNDS + 1))
+    buckets = "\n".join(f'e2e_request_latency_seconds_bucket{{le="{n}.5"}} 1' for n in range(MAX_BUCKETS + 1))
     last = 'e2e_request_latency_seconds_bucket{le="+Inf"} 1'
-    assert parse(f"{labels}\n{buckets}\n{last}") == {PodMetric.REQUESTS_RUNNING: 5000}
+    assert parse_metrics(f"{labels}\n{buckets}\n{last}") == {PodMetric.REQUESTS_RUNNING: 5000}

@@ -12,7 +12,7 @@ from runai.configuration import Configuration
 from runai.runai_client import RunaiClient
 
 GIVEN: dict[str, Any] = json.loads(sys.argv[1])
-PATIENCE = 60.0
+TIMEOUT_SECONDS = 60.0
 
 
 class Client:
@@ -54,7 +54,7 @@ class Client:
 
 def until(look: Callable[[], Any], good: Callable[[Any], bool]) -> Any:
     """What is seen once it is good."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while not good(seen := look()):
         if time.monotonic() > deadline:
             raise TimeoutError(f"still {seen}")

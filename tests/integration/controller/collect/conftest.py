@@ -1,4 +1,4 @@
-"""A cluster in a store, and sources that do as they are told."""
+"""A cluster in a store, and collectors with scripted results."""
 
 import asyncio
 from collections.abc import Iterator
@@ -9,13 +9,14 @@ import pytest
 from msgspec import structs
 from tests.conftest import LoopRun
 
+from stoker.domain.access.identity import Cluster
+from stoker.domain.clock import Clock, SystemClock
+from stoker.domain.cluster.node import Device, Node
+from stoker.domain.cluster.samples import GpuFault, GpuSamples, PodUsage, empty_samples
 from stoker.domain.errors import ErrorCode, StokerError
-from stoker.domain.identity import Cluster
-from stoker.domain.node import Device, Node
-from stoker.domain.readings import PodUse, Readings, no_gpus
-from stoker.store import clusters, nodes
-from stoker.store.base import Store, Transaction
-from stoker.store.sqlite import SqliteStore
+from stoker.store.cluster import clusters, nodes
+from stoker.store.db.base import Store, Transaction
+from stoker.store.db.sqlite.store import SqliteStore
 
 GIB = 1 << 30
 CLUSTER = "c"
@@ -26,11 +27,11 @@ def gpu_node(name: str, gpus: int) -> Node:
     return Node(name, 64_000, 512 * GIB, devices)
 
 
-def reading(at: int, *names: str, gpus: int = 2, utilization: float = 0.5) -> Readings:
+def reading(at: int, *names: str, gpus: int = 2, utilization: float = 0.5) -> GpuSamples:
     rows = len(names) * gpus
     single = np.full(rows, utilization, np.float32)
     return structs.replace(
-        no_gpus(at, names),
+        empty_samples(at, names),
         node=np.repeat(np.arange(len(names), dtype=np.int32), gpus),
         device=np.tile(np.arange(gpus, dtype=np.int16), len(names)),
         utilization=single,
@@ -41,22 +42,25 @@ def reading(at: int, *names: str, gpus: int = 2, utilization: float = 0.5) -> Re
     )
 
 
-class Told:
+class ScriptedCollector:
     """A source that answers, fails or hangs."""
 
     name = "told"
 
-    def __init__(self, *names: str) -> None:
+    def __init__(self, *names: str, clock: Clock | None = None) -> None:
         self.names = names
+        self._clock = clock or SystemClock()
         self.failing = False
         self.hanging = False
         self.utilization = 0.5
-        self.pods: tuple[PodUse, ...] = ()
+        self.memory_bytes = 80 * GIB
+        self.pods: tuple[PodUsage, ...] = ()
+        self.faults: tuple[GpuFault, ...] = ()
         self.asked = 0
         self.at_once = 0
         self.most_at_once = 0
 
-    async def readings(self) -> Readings:
+    async def collect(self) -> GpuSamples:
         self.asked += 1
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
@@ -64,8 +68,10 @@ class Told:
             if self.hanging:
                 await asyncio.Event().wait()
             if self.failing:
-                raise StokerError(ErrorCode.BACKEND_DOWN, "The source told is down.")
-            return structs.replace(reading(0, *self.names, utilization=self.utilization), pods=self.pods)
+                raise StokerError(ErrorCode.UNAVAILABLE, "The source told is down.")
+            read = reading(self._clock.now(), *self.names, utilization=self.utilization)
+            total = np.full_like(read.memory_total, self.memory_bytes)
+            return structs.replace(read, memory_total=total, pods=self.pods, faults=self.faults)
         finally:
             self.at_once -= 1
 
@@ -74,7 +80,7 @@ class Told:
 
 def set_up(transaction: Transaction) -> None:
     clusters.add(transaction, Cluster(CLUSTER, "local", "local", "", 0))
-    nodes.put(transaction, CLUSTER, [gpu_node("n1", 2), gpu_node("n2", 2)], 0)
+    nodes.upsert(transaction, CLUSTER, [gpu_node("n1", 2), gpu_node("n2", 2)], 0)
 
 
 @pytest.fixture

@@ -7,22 +7,24 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 import numpy as np
 import pytest
 from tests.conftest import LoopRun
-from tests.engine.controller.lab import CLUSTER, PATIENCE, ControllerLab
-from tests.engine.controller.pretend import PretendEngine, machine
-from tests.engine.sampling.conftest import Told
+from tests.integration.controller.collect.conftest import ScriptedCollector
+from tests.integration.controller.fake_engine import FakeEngine, machine
+from tests.integration.controller.harness import CLUSTER, TIMEOUT_SECONDS, ControllerHarness, new_supervisor
 
-from stoker.controller.sampler import Sampler
+from stoker.controller.collect.sampler import Sampler
 from stoker.domain.clock import HOUR_MS
-from stoker.domain.live import Part
-from stoker.domain.readings import Metric
-from stoker.domain.resources import Resources
-from stoker.domain.workload import Phase, Spec
-from stoker.store import live_views, nodes, samples
-from stoker.store.base import Store, Transaction
-from stoker.telemetry import roster
-from stoker.telemetry.chunks import encode_hour, encode_tick
-from stoker.telemetry.idle_past import idle_past
-from stoker.telemetry.idleness import UNSEEN_MS
+from stoker.domain.cluster.live_view import LiveViewKind
+from stoker.domain.cluster.resources import Resources
+from stoker.domain.cluster.sample_age import MAX_SAMPLE_GAP_MS
+from stoker.domain.cluster.samples import GpuMetric
+from stoker.domain.workload.phase import Phase
+from stoker.domain.workload.spec import Spec
+from stoker.store.cluster import live_views, nodes
+from stoker.store.db.base import Store, Transaction
+from stoker.store.telemetry import gpu_samples
+from stoker.telemetry.idle.backfill import backfill_idle
+from stoker.telemetry.tsdb import device_index
+from stoker.telemetry.tsdb.codec import encode_hour, encode_tick, pack_tick, quantize, quantize_ages
 
 PERIOD_SECONDS = 0.1
 PERIOD_MS = 15_000
@@ -32,7 +34,7 @@ Gpu = tuple[str, int]
 Use = Callable[[int], float]
 
 
-class Idle(ControllerLab):
+class IdleStartHarness(ControllerHarness):
     """One workload that holds all four GPUs of two nodes."""
 
     async def begin(self) -> None:
@@ -50,18 +52,18 @@ class Idle(ControllerLab):
         await self.store.write(lambda tx: keep(tx, ats, used))
 
     async def past(self, now: int) -> dict[Gpu, int]:
-        found = await self.read(lambda tx: idle_past(tx, CLUSTER, 0.01, now))
+        found = await self.read(lambda tx: backfill_idle(tx, CLUSTER, 1.0, now))
         return {(each.node, each.device): each.since for each in found}
 
     @contextlib.asynccontextmanager
-    async def sampled(self, source: Told) -> AsyncGenerator[None]:
+    async def sampled(self, source: ScriptedCollector) -> AsyncGenerator[None]:
         """A server that has just begun to read."""
-        self.news.everything()
-        task = asyncio.create_task(
-            Sampler(self.store, source, CLUSTER, self.clock, self.news, PERIOD_SECONDS).run(),
-        )
+        self.news.mark_all()
+        supervisor = new_supervisor(self.clock)
+        sampler = Sampler(self.store, source, CLUSTER, self.clock, self.news, supervisor, PERIOD_SECONDS)
+        task = asyncio.create_task(sampler.run())
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT_SECONDS):
                 yield
         finally:
             task.cancel()
@@ -69,7 +71,7 @@ class Idle(ControllerLab):
 
     async def shown(self) -> tuple[set[int | None], int | None]:
         """Since when each of the GPUs is idle, and the workload."""
-        parts = (Part.GPUS, Part.CONSUMERS)
+        parts = (LiveViewKind.GPUS, LiveViewKind.CONSUMERS)
         gpus, consumers = await self.read(lambda tx: [live_views.read(tx, CLUSTER, part) for part in parts])
         if gpus is None or consumers is None:
             return {None}, None
@@ -85,20 +87,20 @@ class Idle(ControllerLab):
 
 
 def keep(transaction: Transaction, ats: list[int], used: Mapping[Gpu, Use]) -> None:
-    of = roster.roster_of(nodes.of_cluster(transaction, CLUSTER))
-    number = samples.roster_for(transaction, CLUSTER, roster.encode(of), of.gpus, 0)
+    of = device_index.build_device_index(nodes.of_cluster(transaction, CLUSTER))
+    number = gpu_samples.get_or_add_device_index(transaction, CLUSTER, device_index.encode(of), of.gpu_count, 0)
     gpus = [(of.nodes[node], device) for node, device in zip(of.node.tolist(), of.device.tolist(), strict=True)]
     open_hour = ats[-1] // HOUR_MS * HOUR_MS
     for hour in sorted({at // HOUR_MS * HOUR_MS for at in ats}):
         mine = [at for at in ats if at // HOUR_MS * HOUR_MS == hour]
-        values = {Metric.UTILIZATION: np.array([[used[gpu](at) for at in mine] for gpu in gpus])}
+        values = {GpuMetric.UTILIZATION: np.array([[used[gpu](at) for at in mine] for gpu in gpus])}
         if hour < open_hour:
             packed = encode_hour(np.array(mine), values)
-            samples.add_chunks(transaction, CLUSTER, hour, number, packed, 0)
+            gpu_samples.add_block(transaction, CLUSTER, hour, number, packed, 0)
             continue
         for place, at in enumerate(mine):
             tick = {metric: array[:, place] for metric, array in values.items()}
-            samples.add_tick(transaction, CLUSTER, at, number, encode_tick(tick))
+            gpu_samples.add_tick(transaction, CLUSTER, at, number, encode_tick(tick))
 
 
 def always(value: float) -> Use:
@@ -106,18 +108,18 @@ def always(value: float) -> Use:
 
 
 @pytest.fixture
-def lab(store: Store) -> Idle:
-    return Idle(store, PretendEngine([machine("n1", 2), machine("n2", 2)]))
+def harness(store: Store) -> IdleStartHarness:
+    return IdleStartHarness(store, FakeEngine([machine("n1", 2), machine("n2", 2)]))
 
 
-def test_kept_readings_say_since_when_a_gpu_is_idle(lab: Idle, loop_run: LoopRun) -> None:
+def test_kept_readings_say_since_when_a_gpu_is_idle(harness: IdleStartHarness, loop_run: LoopRun) -> None:
     async def story() -> None:
-        await lab.begin()
-        began = await lab.since()
+        await harness.begin()
+        began = await harness.since()
         now = began + 5 * HOUR_MS
         ats = list(range(began // PERIOD_MS * PERIOD_MS - HOUR_MS, now, PERIOD_MS))
         worked = now - 3 * HOUR_MS
-        await lab.keep(
+        await harness.keep(
             ats,
             {
                 ("n1", 0): always(0.0),
@@ -127,53 +129,96 @@ def test_kept_readings_say_since_when_a_gpu_is_idle(lab: Idle, loop_run: LoopRun
             },
         )
         first = next(at for at in ats if at >= began)
-        assert await lab.past(now) == {
+        assert await harness.past(now) == {
             ("n1", 0): first,
             ("n1", 1): next(at for at in ats if at > worked),
             ("n2", 0): next(at for at in ats if at >= began and at % MINUTE_MS == 0),
         }, "of what others did with a GPU before, nothing is said"
-        assert await lab.past(ats[-1] + UNSEEN_MS + 1) == {}, "and nothing when nobody has looked for long"
+        assert await harness.past(ats[-1] + MAX_SAMPLE_GAP_MS + 1) == {}, "and nothing when nobody has looked for long"
 
     loop_run(story())
 
 
-def test_a_time_that_nobody_read_does_not_count(lab: Idle, loop_run: LoopRun) -> None:
+@pytest.mark.parametrize("percent", [0.7, 7, 14, 28, 55, 56])
+def test_a_reading_that_is_exactly_the_threshold_is_idle(
+    harness: IdleStartHarness, loop_run: LoopRun, percent: float
+) -> None:
     async def story() -> None:
-        await lab.begin()
-        began = await lab.since()
+        await harness.begin()
+        began = await harness.since()
+        ats = list(range(began // PERIOD_MS * PERIOD_MS + PERIOD_MS, began + 10 * MINUTE_MS, PERIOD_MS))
+        steps = round(percent * 100)
+        idle, busy = always(steps / 10_000), always((steps + 1) / 10_000)
+        await harness.keep(ats, {("n1", 0): idle, ("n1", 1): busy, ("n2", 0): idle, ("n2", 1): busy})
+        found = await harness.read(lambda tx: backfill_idle(tx, CLUSTER, percent, ats[-1] + 1))
+        assert {(each.node, each.device) for each in found} == {("n1", 0), ("n2", 0)}
+
+    loop_run(story())
+
+
+def test_a_sample_that_was_taken_before_the_workload_had_its_gpus_is_not_its_idle_time(
+    harness: IdleStartHarness, loop_run: LoopRun
+) -> None:
+    def old_samples(tx: Transaction, ats: list[int], taken: int) -> None:
+        of = device_index.build_device_index(nodes.of_cluster(tx, CLUSTER))
+        number = gpu_samples.get_or_add_device_index(tx, CLUSTER, device_index.encode(of), of.gpu_count, 0)
+        steps = {GpuMetric.UTILIZATION: quantize(GpuMetric.UTILIZATION, np.zeros(of.gpu_count))}
+        for at in ats:
+            ages = np.where(np.arange(of.gpu_count) == 0, at - taken, 0)
+            gpu_samples.add_tick(tx, CLUSTER, at, number, pack_tick(steps, quantize_ages(ages)))
+
+    async def story() -> None:
+        await harness.begin()
+        began = await harness.since()
+        ats = list(range(began // PERIOD_MS * PERIOD_MS + PERIOD_MS, began + 4 * MINUTE_MS, PERIOD_MS))
+        await harness.store.write(lambda tx: old_samples(tx, ats, began - 1))
+        found = await harness.past(ats[-1] + 1)
+        assert found == {("n1", 1): ats[0], ("n2", 0): ats[0], ("n2", 1): ats[0]}
+
+    loop_run(story())
+
+
+def test_a_time_that_nobody_read_does_not_count(harness: IdleStartHarness, loop_run: LoopRun) -> None:
+    async def story() -> None:
+        await harness.begin()
+        began = await harness.since()
         now = began + 4 * HOUR_MS
         back = now - 90 * MINUTE_MS
-        ats = [at for at in range(began // PERIOD_MS * PERIOD_MS, now, PERIOD_MS) if not 0 <= back - at < UNSEEN_MS]
+        ats = [
+            at for at in range(began // PERIOD_MS * PERIOD_MS, now, PERIOD_MS) if not 0 <= back - at < MAX_SAMPLE_GAP_MS
+        ]
         gone = {("n1", 1): always(np.nan), ("n2", 1): always(np.nan)}
-        await lab.keep(ats, {("n1", 0): always(0.0), ("n2", 0): always(0.0), **gone})
-        assert set((await lab.past(now)).items()) == {
+        await harness.keep(ats, {("n1", 0): always(0.0), ("n2", 0): always(0.0), **gone})
+        assert set((await harness.past(now)).items()) == {
             (gpu, next(at for at in ats if at > back)) for gpu in (("n1", 0), ("n2", 0))
         }
 
     loop_run(story())
 
 
-def test_a_server_that_starts_again_shows_how_long_they_were_idle_before(lab: Idle, loop_run: LoopRun) -> None:
+def test_a_server_that_starts_again_shows_how_long_they_were_idle_before(
+    harness: IdleStartHarness, loop_run: LoopRun
+) -> None:
     async def story() -> None:
-        await lab.begin()
-        idle = Told("n1", "n2")
+        await harness.begin()
+        idle = ScriptedCollector("n1", "n2")
         idle.utilization = 0.0
-        async with lab.sampled(idle):
-            gpus, workload = await lab.shown_idle()
+        async with harness.sampled(idle):
+            gpus, workload = await harness.shown_idle()
             assert gpus == {workload}
-            while not await lab.read(lambda tx: samples.ticks(tx, CLUSTER, 0, 1 << 62)):
+            while not await harness.read(lambda tx: gpu_samples.list_ticks(tx, CLUSTER, 0, 1 << 62)):
                 await asyncio.sleep(0.01)
         await asyncio.sleep(3 * PERIOD_SECONDS)
-        async with lab.sampled(idle):
-            await lab.shown_idle()
-            assert await lab.shown() == (gpus, workload)
-        down = Told("n1", "n2")
+        async with harness.sampled(idle):
+            await harness.shown_idle()
+            assert await harness.shown() == (gpus, workload)
+        down = ScriptedCollector("n1", "n2")
         down.failing = True
-        async with lab.sampled(down):
-            while await lab.shown() != ({None}, None):
+        async with harness.sampled(down):
+            while await harness.shown() != ({None}, None):
                 await asyncio.sleep(0.01)
-        async with lab.sampled(idle):
-            known, again = await lab.shown_idle()
+        async with harness.sampled(idle):
+            known, again = await harness.shown_idle()
             assert known == {again}
             assert workload - PERIOD_SECONDS * 1000 <= again <= workload + 2 * PERIOD_SECONDS * 1000
 

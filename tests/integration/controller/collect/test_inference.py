@@ -1,4 +1,5 @@
-"""Servers that answer, are slow, never end, send too much or something else: only what is good is kept, and in time."""
+"""Metric servers that answer, are slow, never end, or send too much or something else: only valid metrics are
+stored."""
 
 import asyncio
 import contextlib
@@ -10,18 +11,18 @@ from typing import Any
 
 import pytest
 from tests.conftest import LoopRun
-from tests.engine.controller.lab import CLUSTER, SMALL, ControllerLab
-from tests.engine.controller.pretend import PretendEngine, machine
+from tests.integration.controller.fake_engine import FakeEngine, machine
+from tests.integration.controller.harness import CLUSTER, SMALL, ControllerHarness
 
-from stoker.controller.inference import InferenceCollector
-from stoker.domain.pod_samples import PodBlock, PodMetric
-from stoker.domain.scraping import SCRAPE
-from stoker.domain.workload import Kind, Service, Spec
-from stoker.engines.base import Serving
-from stoker.store import pod_samples
-from stoker.store.base import Store
-from stoker.store.sqlite import SqliteStore
-from stoker.telemetry.exposed import Pages
+from stoker.controller.collect.inference import InferenceCollector
+from stoker.domain.metrics.pod_samples import PodMetric, PodSampleBlock
+from stoker.domain.metrics.scraping import SCRAPE_ANNOTATION
+from stoker.domain.workload.spec import Kind, Service, Spec
+from stoker.engines.model import ServiceEndpoint
+from stoker.store.db.base import Store
+from stoker.store.db.sqlite.store import SqliteStore
+from stoker.store.telemetry import pod_samples
+from stoker.telemetry.scrape.client import ScrapeClient
 
 PERIOD = 15.0
 Answer = Callable[[str, asyncio.StreamWriter], Awaitable[None]]
@@ -77,7 +78,7 @@ def elsewhere(address: str) -> Answer:
     return answer
 
 
-class Servers:
+class MetricServers:
     """Small servers, each as bad as it is told to be."""
 
     def __init__(self, stack: contextlib.AsyncExitStack) -> None:
@@ -110,50 +111,52 @@ class Servers:
         return f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
-class Lab(ControllerLab):
+class InferenceHarness(ControllerHarness):
     def __init__(self, store: Store) -> None:
-        super().__init__(store, PretendEngine([machine("n1")]))
+        super().__init__(store, FakeEngine([machine("n1")]))
         self.ask_every(PERIOD, timeout_seconds=0.3)
 
     def ask_every(self, period_seconds: float, timeout_seconds: float) -> None:
-        pages = Pages(timeout_seconds, limit_bytes=100_000)
+        pages = ScrapeClient(timeout_seconds, max_bytes=100_000)
         self.collector = InferenceCollector(self.store, self.engine, CLUSTER, self.clock, period_seconds, pages)
 
     async def listen(self, pod_uid: str, address: str, kind: Kind = Kind.DEPLOYMENT, scrape: str = "") -> None:
-        spec = Spec(resources=SMALL, service=Service(80, 8000), annotations={SCRAPE: scrape} if scrape else {})
+        spec = Spec(
+            resources=SMALL, service=Service(80, 8000), annotations={SCRAPE_ANNOTATION: scrape} if scrape else {}
+        )
         uid = await self.submit(spec=spec, kind=kind)
-        self.engine.listening.append(Serving(pod_uid, uid, address))
+        self.engine.listening.append(ServiceEndpoint(pod_uid, uid, address))
 
-    async def kept(self, *uids: str) -> list[PodBlock]:
-        return await self.read(lambda tx: list(pod_samples.blocks(tx, CLUSTER, uids, 0, 2**60)))
+    async def kept(self, *uids: str) -> list[PodSampleBlock]:
+        return await self.read(lambda tx: list(pod_samples.read_blocks(tx, CLUSTER, uids, 0, 2**60)))
 
 
-def play(store: Store, loop_run: LoopRun, story: Callable[[Lab, Servers], Awaitable[None]]) -> None:
+def play(store: Store, loop_run: LoopRun, story: Callable[[InferenceHarness, MetricServers], Awaitable[None]]) -> None:
     @contextlib.asynccontextmanager
-    async def opened() -> AsyncGenerator[tuple[Lab, Servers]]:
+    async def opened() -> AsyncGenerator[tuple[InferenceHarness, MetricServers]]:
         async with contextlib.AsyncExitStack() as stack:
-            lab = Lab(store)
-            stack.push_async_callback(lambda: lab.collector._pages.close())
-            await lab.found()
-            yield lab, Servers(stack)
+            harness = InferenceHarness(store)
+            stack.push_async_callback(lambda: harness.collector._client.close())
+            await harness.found()
+            yield harness, MetricServers(stack)
 
     async def main() -> None:
-        async with asyncio.timeout(20), opened() as (lab, servers):
-            await story(lab, servers)
+        async with asyncio.timeout(20), opened() as (harness, servers):
+            await story(harness, servers)
 
     loop_run(main())
 
 
 def test_what_servers_say_is_kept_for_their_pods(store: Store, loop_run: LoopRun) -> None:
-    async def story(lab: Lab, servers: Servers) -> None:
-        await lab.listen("vllm", await servers.open(page("vllm:num_requests_running 3\n")))
-        await lab.listen("nim", await servers.open(page("num_requests_running 4\n", "/v1/metrics")))
-        assert await lab.collector.collect(15_000) == 2
-        assert await lab.collector.collect(30_000) == 2
+    async def story(harness: InferenceHarness, servers: MetricServers) -> None:
+        await harness.listen("vllm", await servers.open(page("vllm:num_requests_running 3\n")))
+        await harness.listen("nim", await servers.open(page("num_requests_running 4\n", "/v1/metrics")))
+        assert await harness.collector.collect(15_000) == 2
+        assert await harness.collector.collect(30_000) == 2
         name = str(PodMetric.REQUESTS_RUNNING)
-        assert await lab.kept("vllm", "nim") == [
-            PodBlock("vllm", [15_000, 30_000], {name: [3.0, 3.0]}),
-            PodBlock("nim", [15_000, 30_000], {name: [4.0, 4.0]}),
+        assert await harness.kept("vllm", "nim") == [
+            PodSampleBlock("vllm", [15_000, 30_000], {name: [3.0, 3.0]}),
+            PodSampleBlock("nim", [15_000, 30_000], {name: [4.0, 4.0]}),
         ]
         assert sorted(servers.asked) == ["/metrics"] * 3 + ["/v1/metrics"] * 2, "the path that answered is kept to"
 
@@ -161,37 +164,37 @@ def test_what_servers_say_is_kept_for_their_pods(store: Store, loop_run: LoopRun
 
 
 def test_no_bad_server_keeps_a_good_one_from_being_heard(file: Store, loop_run: LoopRun) -> None:
-    async def story(lab: Lab, servers: Servers) -> None:
+    async def story(harness: InferenceHarness, servers: MetricServers) -> None:
         good = await servers.open(page("vllm:num_requests_running 3\n"))
         bad: list[Any] = [silent, endless, trickling, a_bomb, nonsense, elsewhere(good), page("#" * 200_000)]
         bad += [page("vllm:num_requests_running NaN"), page("num_requests_running 5", head="500 Oops")]
         for number, answer in enumerate(bad):
-            await lab.listen(f"bad-{number}", await servers.open(answer))
-        await lab.listen("gone", "127.0.0.1:1")
-        await lab.listen("good", good)
-        assert await lab.collector.collect(1000) == 1
-        assert [block.pod_uid for block in await lab.kept(*(f"bad-{n}" for n in range(len(bad))), "gone", "good")] == [
-            "good"
-        ]
+            await harness.listen(f"bad-{number}", await servers.open(answer))
+        await harness.listen("gone", "127.0.0.1:1")
+        await harness.listen("good", good)
+        assert await harness.collector.collect(1000) == 1
+        assert [
+            block.pod_uid for block in await harness.kept(*(f"bad-{n}" for n in range(len(bad))), "gone", "good")
+        ] == ["good"]
 
     play(file, loop_run, story)
 
 
 def test_one_that_has_nothing_to_say_is_asked_less_and_less_often(file: Store, loop_run: LoopRun) -> None:
-    async def story(lab: Lab, servers: Servers) -> None:
-        await lab.listen("mute", await servers.open(page("hello", "/")))
+    async def story(harness: InferenceHarness, servers: MetricServers) -> None:
+        await harness.listen("mute", await servers.open(page("hello", "/")))
         period = round(PERIOD * 1000)
         rounds = []
         for number in range(1, 60):
             before = len(servers.asked)
-            await lab.collector.collect(number * period)
+            await harness.collector.collect(number * period)
             rounds += [number] if len(servers.asked) > before else []
         assert rounds == [1, 2, 4, 8, 16, 32, 52]
 
     play(file, loop_run, story)
 
 
-class Sluggish:
+class SlowPage:
     """A page that takes its time, and always comes before anyone gives up."""
 
     def __init__(self, seconds: float) -> None:
@@ -205,31 +208,31 @@ class Sluggish:
         await self._page(asked, writer)
 
 
-async def rounds_asked(lab: Lab, slow: Sluggish, rounds: range) -> list[int]:
+async def rounds_asked(harness: InferenceHarness, slow: SlowPage, rounds: range) -> list[int]:
     """In which of these rounds, one a second, it was asked."""
     found = []
     for number in rounds:
         before = slow.asked
-        await lab.collector.collect(number * 1000)
+        await harness.collector.collect(number * 1000)
         found += [number] if slow.asked > before else []
     return found
 
 
 def test_one_whose_page_takes_long_is_left_alone_for_many_times_as_long(file: Store, loop_run: LoopRun) -> None:
-    async def story(lab: Lab, servers: Servers) -> None:
-        lab.ask_every(1.0, timeout_seconds=5.0)
-        slow = Sluggish(0.3)
-        await lab.listen("quick", await servers.open(page("vllm:num_requests_running 1\n")))
-        await lab.listen("slow", await servers.open(slow))
-        asked = await rounds_asked(lab, slow, range(1, 25))
+    async def story(harness: InferenceHarness, servers: MetricServers) -> None:
+        harness.ask_every(1.0, timeout_seconds=5.0)
+        slow = SlowPage(0.3)
+        await harness.listen("quick", await servers.open(page("vllm:num_requests_running 1\n")))
+        await harness.listen("slow", await servers.open(slow))
+        asked = await rounds_asked(harness, slow, range(1, 25))
         assert asked[0] == 1
         assert all(later - earlier >= 6 for earlier, later in itertools.pairwise(asked)), asked
         assert len(asked) >= 2, "it is not forgotten"
-        kept = {block.pod_uid: len(block.at) for block in await lab.kept("quick", "slow")}
+        kept = {block.pod_uid: len(block.at) for block in await harness.kept("quick", "slow")}
         assert kept["slow"] == len(asked)
         assert kept["quick"] > 2 * len(asked), "and it holds up nobody else"
         slow.seconds = 0.0
-        asked = await rounds_asked(lab, slow, range(25, 60))
+        asked = await rounds_asked(harness, slow, range(25, 60))
         assert asked[-3:] == [57, 58, 59], "one that is quick again is asked at every period"
 
     play(file, loop_run, story)
@@ -238,35 +241,35 @@ def test_one_whose_page_takes_long_is_left_alone_for_many_times_as_long(file: St
 def test_no_page_is_so_slow_that_it_is_never_asked_again(
     file: Store, loop_run: LoopRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stoker.controller.inference.REST", 1_000_000)
+    monkeypatch.setattr("stoker.controller.collect.inference.COOLDOWN_FACTOR", 1_000_000)
 
-    async def story(lab: Lab, servers: Servers) -> None:
-        lab.ask_every(1.0, timeout_seconds=5.0)
-        slow = Sluggish(0.01)
-        await lab.listen("slow", await servers.open(slow))
-        assert await rounds_asked(lab, slow, range(1, 400, 10)) == [1, 301]
+    async def story(harness: InferenceHarness, servers: MetricServers) -> None:
+        harness.ask_every(1.0, timeout_seconds=5.0)
+        slow = SlowPage(0.01)
+        await harness.listen("slow", await servers.open(slow))
+        assert await rounds_asked(harness, slow, range(1, 400, 10)) == [1, 301]
 
     play(file, loop_run, story)
 
 
 def test_a_clock_that_is_set_back_keeps_nobody_from_being_heard(file: Store, loop_run: LoopRun) -> None:
-    async def story(lab: Lab, servers: Servers) -> None:
-        await lab.listen("vllm", await servers.open(page("vllm:num_requests_running 3\n")))
-        assert await lab.collector.collect(3_600_000) == 1
-        assert await lab.collector.collect(15_000) == 1
+    async def story(harness: InferenceHarness, servers: MetricServers) -> None:
+        await harness.listen("vllm", await servers.open(page("vllm:num_requests_running 3\n")))
+        assert await harness.collector.collect(3_600_000) == 1
+        assert await harness.collector.collect(15_000) == 1
 
     play(file, loop_run, story)
 
 
 def test_who_did_not_ask_for_it_is_left_alone(file: Store, loop_run: LoopRun) -> None:
-    async def story(lab: Lab, servers: Servers) -> None:
+    async def story(harness: InferenceHarness, servers: MetricServers) -> None:
         address = await servers.open(page("vllm:num_requests_running 3\n"))
-        await lab.listen("job", address, Kind.JOB)
-        await lab.listen("shy", address, scrape="false")
-        lab.engine.listening.append(Serving("stranger", "nobody-knows", address))
-        assert await lab.collector.collect(1000) == 0
+        await harness.listen("job", address, Kind.JOB)
+        await harness.listen("shy", address, scrape="false")
+        harness.engine.listening.append(ServiceEndpoint("stranger", "nobody-knows", address))
+        assert await harness.collector.collect(1000) == 0
         assert servers.asked == []
-        await lab.listen("open", address, Kind.JOB, scrape="true")
-        assert await lab.collector.collect(2000) == 1
+        await harness.listen("open", address, Kind.JOB, scrape="true")
+        assert await harness.collector.collect(2000) == 1
 
     play(file, loop_run, story)

@@ -7,16 +7,18 @@ from typing import Any
 import pytest
 from tests.conftest import LoopRun
 
-from stoker.controller.logs import LogCollector
-from stoker.controller.training import TrainingCollector
+from stoker.controller.collect.logs import LogCollector
+from stoker.controller.collect.training import TrainingCollector
 from stoker.domain.clock import SystemClock
+from stoker.domain.cluster.engine_access import LogLine
+from stoker.domain.cluster.resources import Resources
 from stoker.domain.errors import ErrorCode, StokerError
-from stoker.domain.reach import LogLine
-from stoker.domain.resources import Resources
-from stoker.domain.training import TrainingPoint
-from stoker.domain.workload import Pod
-from stoker.store import log_chunks, pods, training
-from stoker.store.base import Change, Store
+from stoker.domain.metrics.training import TrainingPoint
+from stoker.domain.workload.pod import Pod
+from stoker.engines.model import LogRef
+from stoker.store.db.base import Store, TransactionFn
+from stoker.store.telemetry import log_chunks, training
+from stoker.store.workloads import pods
 
 JOB = "job"
 POD = Pod(
@@ -34,19 +36,19 @@ LINES = [LogLine(1000 + n, f"step={n} loss={n / 8}" if n % 2 else "nothing", (n 
 EXPECTED = [(n, n / 8) for n in range(1, 40, 2)]
 
 
-class Printed:
+class LogEngine:
     """An engine of which only the log is asked."""
 
     def __init__(self, lines: list[LogLine]) -> None:
         self.lines = lines
         self.news: asyncio.Queue[str] = asyncio.Queue()
 
-    async def logs(self, pod_uid: str, position: int, limit: int) -> list[LogLine]:
-        return [line for line in self.lines if line.position > position][:limit]
+    async def read_logs(self, source: LogRef, cursor: int, limit: int) -> list[LogLine]:
+        return [line for line in self.lines if line.position > cursor][:limit]
 
-    async def log_activity(self) -> AsyncGenerator[str]:
+    async def log_activity(self) -> AsyncGenerator[LogRef]:
         while True:
-            yield await self.news.get()
+            yield LogRef(await self.news.get())
 
 
 def log_collector(store: Store, engine: Any) -> LogCollector:
@@ -57,24 +59,26 @@ def fail_write(monkeypatch: pytest.MonkeyPatch, store: Store, number: int) -> No
     """Let the write of this number, counted from now, fail, whichever way it is written."""
     count = 0
 
-    def counting(write: Callable[[Change[Any]], Awaitable[Any]]) -> Callable[[Change[Any]], Awaitable[Any]]:
-        async def counted(change: Change[Any]) -> Any:
+    def counting(
+        write: Callable[[TransactionFn[Any]], Awaitable[Any]],
+    ) -> Callable[[TransactionFn[Any]], Awaitable[Any]]:
+        async def counted(change: TransactionFn[Any]) -> Any:
             nonlocal count
             count += 1
             if count == number:
-                raise StokerError(ErrorCode.BACKEND_DOWN, "The disk is gone.")
+                raise StokerError(ErrorCode.UNAVAILABLE, "The disk is gone.")
             return await write(change)
 
         return counted
 
-    ways = {"write": store.write, "poke": store.poke}
+    ways = {"write": store.write, "write_inline": store.write_inline}
     for name, write in ways.items():
         monkeypatch.setattr(store, name, counting(write))
 
 
 def read(store: Store, loop_run: LoopRun) -> list[tuple[int | None, float]]:
-    points = loop_run(store.read(lambda tx: training.points(tx, JOB, 0, 2**60)))
-    rows: list[TrainingPoint] = list(points.rows())
+    points = loop_run(store.read(lambda tx: training.read_points(tx, JOB, 0, 2**60)))
+    rows: list[TrainingPoint] = list(points.iter_points())
     return [(point.step, point.value) for point in rows]
 
 
@@ -104,13 +108,13 @@ def test_points_are_written_before_the_log_that_they_are_from(
 
     async def work() -> None:
         with pytest.raises(StokerError):
-            await log_collector(store, Printed(LINES)).finish([POD])
+            await log_collector(store, LogEngine(LINES)).drain([POD])
         kept = await store.read(
-            lambda tx: (log_chunks.collected_up_to(tx, "pod"), training.parsed_up_to(tx, JOB, "pod"))
+            lambda tx: (log_chunks.collected_position(tx, "pod"), training.parsed_position(tx, JOB, "pod"))
         )
         assert kept == (0, LINES[-1].position)
-        await log_collector(store, Printed(LINES)).finish([POD])
-        assert await store.read(lambda tx: log_chunks.collected_up_to(tx, "pod")) == LINES[-1].position
+        await log_collector(store, LogEngine(LINES)).drain([POD])
+        assert await store.read(lambda tx: log_chunks.collected_position(tx, "pod")) == LINES[-1].position
 
     loop_run(work())
     assert read(store, loop_run) == EXPECTED
@@ -120,15 +124,15 @@ def test_a_pod_that_prints_is_heard_without_its_log_being_written(
     store: Store, loop_run: LoopRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pods, "get", lambda _tx, _uid: POD)
-    engine = Printed(LINES)
+    engine = LogEngine(LINES)
 
     async def work() -> None:
         running = asyncio.create_task(log_collector(store, engine).run())
         engine.news.put_nowait("pod")
         async with asyncio.timeout(10):
-            while not await store.read(lambda tx: training.parsed_up_to(tx, JOB, "pod")):
+            while not await store.read(lambda tx: training.parsed_position(tx, JOB, "pod")):
                 await asyncio.sleep(0.01)
-        assert await store.read(lambda tx: log_chunks.collected_up_to(tx, "pod")) == 0
+        assert await store.read(lambda tx: log_chunks.collected_position(tx, "pod")) == 0
         running.cancel()
         await asyncio.wait([running])
 
@@ -172,6 +176,6 @@ def test_a_flood_is_parsed_beside_the_event_loop_and_written_as_it_goes(store: S
     async def work() -> int:
         collector = TrainingCollector(store)
         await collector.feed(POD, flood)
-        return len((await store.read(lambda tx: training.points(tx, JOB, 0, 2**60))).at)
+        return len((await store.read(lambda tx: training.read_points(tx, JOB, 0, 2**60))).at)
 
     assert loop_run(work()) == 10_000

@@ -8,15 +8,18 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 from tests.conftest import LoopRun
-from tests.engine import closing
-from tests.engine.test_rollup import CLUSTER, HOUR, Scene
+from tests.integration.controller import rollup_process
+from tests.integration.controller.usage.test_rollup import CLUSTER, HOUR, RollupHarness
 
-from stoker.controller.rollup import LATE_MS
-from stoker.domain.usage import HOUR_MS
+from stoker.controller.usage.rollup import CLOSE_DELAY_MS
+from stoker.domain.usage.ledger import HOUR_MS
 from stoker.store import open_store
-from stoker.store.base import Row
-from stoker.store.sqlite_file import FILE
+from stoker.store.db.base import Row
+from stoker.store.db.sqlite.connection import DATABASE_FILE
+
+pytestmark = pytest.mark.slow
 
 HOURS = 240
 KILLS = 20
@@ -27,8 +30,8 @@ TABLES = (
 
 
 def closing_process(folder: Path) -> subprocess.Popen[str]:
-    at = HOUR + HOURS * HOUR_MS + LATE_MS
-    command = [sys.executable, "-m", closing.__name__, str(folder), CLUSTER, str(at)]
+    at = HOUR + HOURS * HOUR_MS + CLOSE_DELAY_MS
+    command = [sys.executable, "-m", rollup_process.__name__, str(folder), CLUSTER, str(at)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "open\n"
@@ -43,7 +46,7 @@ def killed_after(folder: Path, seconds: float) -> int:
 
 
 def written(folder: Path) -> dict[str, list[Row]]:
-    with sqlite3.connect(folder / FILE) as connection:
+    with sqlite3.connect(folder / DATABASE_FILE) as connection:
         found = {
             table: sorted(connection.execute(f"SELECT * FROM {table}").fetchall())  # noqa: S608
             for table in TABLES
@@ -55,7 +58,7 @@ def written(folder: Path) -> dict[str, list[Row]]:
 def test_hours_whose_closing_was_killed_are_those_of_an_undisturbed_run(tmp_path: Path, loop_run: LoopRun) -> None:
     quiet, disturbed = tmp_path / "quiet", tmp_path / "disturbed"
     quiet.mkdir()
-    scene = Scene(open_store("", quiet, 1), loop_run)
+    scene = RollupHarness(open_store("", quiet, 1), loop_run)
     scene.read_gpus(range(0, 600), 0.5, 0.7, 0.0, 0.0)
     loop_run(scene.store.close())
     shutil.copytree(quiet, disturbed)

@@ -7,16 +7,19 @@ from collections.abc import Callable
 import pytest
 from msgspec import structs
 from tests.conftest import LoopRun
-from tests.engine.test_rollup import CLUSTER, HOUR, MINUTE, NODES, Scene
+from tests.integration.controller.usage.test_rollup import CLUSTER, HOUR, MINUTE, NODES, RollupHarness
 
-from stoker.controller.observe import record_missing, record_nodes, record_pods
-from stoker.controller.rollup import LATE_MS
-from stoker.domain.usage import HOUR_MS
-from stoker.domain.workload import PodPhase
-from stoker.engines.base import PodSeen
-from stoker.store import pods, usage
-from stoker.store.base import Store, Transaction
-from stoker.store.pods import Allocation
+from stoker.controller.reconcile.observe import record_missing_pods, record_nodes, record_pods
+from stoker.controller.usage.rollup import CLOSE_DELAY_MS
+from stoker.domain.usage.ledger import HOUR_MS
+from stoker.domain.workload.phase import PodPhase
+from stoker.engines.model import ObservedPod
+from stoker.store.db.base import Store, Transaction
+from stoker.store.usage import closed_hours
+from stoker.store.workloads import allocations, pods
+from stoker.store.workloads.allocations import Allocation
+
+pytestmark = pytest.mark.slow
 
 HOURS = 8
 TABLES = {
@@ -31,10 +34,10 @@ TABLES = {
 }
 
 
-class Life:
+class RandomCluster:
     """A cluster to which one thing happens after the other."""
 
-    def __init__(self, scene: Scene, dice: random.Random) -> None:
+    def __init__(self, scene: RollupHarness, dice: random.Random) -> None:
         self._scene = scene
         self._dice = dice
         self._held: dict[str, tuple[int, ...]] = {"p1": (0, 1)}
@@ -48,7 +51,7 @@ class Life:
         while clock.at < end:
             clock.at += self._dice.randint(0, 10 * MINUTE)
             self._dice.choice(steps)()
-        clock.at = end + LATE_MS
+        clock.at = end + CLOSE_DELAY_MS
         self.close()
 
     def read(self) -> None:
@@ -62,7 +65,7 @@ class Life:
     def lose(self) -> None:
         if self._held:
             uid, now = self._let_go(), self._scene.clock.at
-            self._write(lambda tx: record_missing(tx, CLUSTER, pods.by_uid(tx, [uid]).values(), now, "it is gone"))
+            self._write(lambda tx: record_missing_pods(tx, CLUSTER, pods.by_uid(tx, [uid]).values(), now, "it is gone"))
 
     def start(self) -> None:
         if self._starting:
@@ -103,11 +106,11 @@ class Life:
         like = pods.by_uid(transaction, ["p1"])["p1"]
         pod = structs.replace(like, uid=uid, name=uid, devices=devices, phase=PodPhase.PENDING, created_at=now)
         pods.add(transaction, CLUSTER, [structs.replace(pod, started_at=None, ended_at=None, exit_code=None)])
-        held = [Allocation(uid, device, "w1", "n1", "H100", 1000, now) for device in devices]
-        pods.allocate(transaction, CLUSTER, held)
+        held = [Allocation(uid, device, "w1", "n1", "H100", 1000, now, slot=device) for device in devices]
+        allocations.allocate(transaction, CLUSTER, held)
 
     def _report(self, uid: str, phase: PodPhase, started_at: int | None = None, ended_at: int | None = None) -> None:
-        seen = PodSeen(uid, uid, "w1", 1, 1, "n1", phase, started_at=started_at, ended_at=ended_at)
+        seen = ObservedPod(uid, uid, "w1", 1, 1, "n1", phase, started_at=started_at, ended_at=ended_at)
         self._write(lambda tx: record_pods(tx, CLUSTER, [seen], self._scene.clock.at))
 
     def _let_go(self) -> str:
@@ -126,15 +129,15 @@ class Life:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_hours_closed_on_the_way_are_those_of_all_that_is_known(seed: int, store: Store, loop_run: LoopRun) -> None:
-    scene = Scene(store, loop_run)
-    Life(scene, random.Random(seed)).live()
+    scene = RollupHarness(store, loop_run)
+    RandomCluster(scene, random.Random(seed)).live()
 
     def told() -> dict[str, list[str]]:
         return {table: sorted(map(repr, scene.rows(table, columns))) for table, columns in TABLES.items()}
 
     on_the_way = told()
     hours = [hour for (hour,) in scene.rows("usage_hour", "hour_at")]
-    loop_run(store.write(lambda tx: usage.need_close(tx, CLUSTER, hours)))
+    loop_run(store.write(lambda tx: closed_hours.mark_due(tx, CLUSTER, hours)))
     assert loop_run(scene.rollup.catch_up()) == len(hours) == HOURS
     assert told() == on_the_way
     amounts = scene.rows("ledger", "faulty, free, starting, unmeasured, busy, idle")

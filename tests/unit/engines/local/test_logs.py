@@ -3,13 +3,13 @@ from pathlib import Path
 
 import pytest
 
-from stoker.engines.local.keeper.folder import Folder
-from stoker.engines.local.keeper.output import Output
 from stoker.engines.local.logs import read_log
+from stoker.engines.local.shim.log_writer import LogWriter
+from stoker.engines.local.shim.pod_dir import PodDir
 
 
-def output(tmp_path: Path, segment_bytes: int = 1000, segments: int = 3) -> Output:
-    return Output(Folder(str(tmp_path)), segment_bytes, segments)
+def output(tmp_path: Path, segment_bytes: int = 1000, segments: int = 3) -> LogWriter:
+    return LogWriter(PodDir(str(tmp_path)), segment_bytes, segments)
 
 
 def test_nothing_was_printed_yet(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from stoker.engines.local.places import Places, remove_tree
+from stoker.engines.local.pods.paths import LocalPaths, remove_tree
 
 
 def deep(folder: Path, levels: int) -> None:
@@ -18,10 +18,10 @@ def deep(folder: Path, levels: int) -> None:
 
 
 def test_a_workloads_folder_of_three_thousand_levels_is_discarded(tmp_path: Path) -> None:
-    places = Places(tmp_path)
-    work = places.work("deep")
+    places = LocalPaths(tmp_path)
+    work = places.make_working_dir("deep")
     deep(work, 3000)
-    places.discard("deep")
+    places.purge_workload("deep")
     assert not os.path.lexists(work)
 
 

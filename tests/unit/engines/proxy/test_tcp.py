@@ -1,4 +1,4 @@
-"""A service's forwarder holds no more descriptors than it is given, and lets go of those that nobody uses."""
+"""The proxy of a service uses a limited number of descriptors and closes idle ones."""
 
 import asyncio
 import contextlib
@@ -7,8 +7,8 @@ from typing import Self
 
 import pytest
 
-from stoker.engines.local import forward
-from stoker.engines.local.forward import Connections, Forwarder
+from stoker.engines.proxy import tcp
+from stoker.engines.proxy.tcp import ConnectionLimit, ReplicaAddress, TcpProxy
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[None, None, None]]
@@ -25,15 +25,15 @@ async def silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
     await asyncio.Event().wait()
 
 
-class Bench:
+class ProxyHarness:
     """A service, its forwarder and connections to it, all closed at the end."""
 
-    def __init__(self, connections: Connections, most: int = 100, handler: Handler = echo) -> None:
+    def __init__(self, connections: ConnectionLimit, most: int = 100, handler: Handler = echo) -> None:
         self._handler = handler
         self._serving: set[asyncio.Task[None]] = set()
         self._writers: list[asyncio.StreamWriter] = []
         self._port = 0
-        self._forwarder = Forwarder("127.0.0.1", lambda: [self._port], connections, most)
+        self._forwarder = TcpProxy("127.0.0.1", lambda: [ReplicaAddress("127.0.0.1", self._port)], connections, most)
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -73,31 +73,31 @@ async def answers(streams: Streams) -> bool:
         return False
 
 
-async def until_open(connections: Connections, count: int) -> None:
+async def until_open(connections: ConnectionLimit, count: int) -> None:
     async with asyncio.timeout(5):
-        while connections.open != count:
+        while connections.open_connections != count:
             await asyncio.sleep(0)
 
 
 def test_connections_beyond_a_services_share_are_turned_away_until_one_has_gone() -> None:
     async def main() -> None:
-        connections = Connections()
-        async with Bench(connections, most=3) as made:
+        connections = ConnectionLimit()
+        async with ProxyHarness(connections, most=3) as made:
             kept = [await made.dial() for _ in range(3)]
             assert all([await answers(each) for each in kept])
             assert not await answers(await made.dial())
             kept[0][1].close()
             await until_open(connections, 2)
             assert await answers(await made.dial())
-        assert connections.open == 0
+        assert connections.open_connections == 0
 
     asyncio.run(main())
 
 
 def test_all_services_together_have_a_share_too() -> None:
     async def main() -> None:
-        connections = Connections(3)
-        async with Bench(connections) as one, Bench(connections) as other:
+        connections = ConnectionLimit(3)
+        async with ProxyHarness(connections) as one, ProxyHarness(connections) as other:
             kept = [await made.dial() for made in (one, one, other)]
             assert all([await answers(each) for each in kept])
             assert not await answers(await one.dial())
@@ -107,11 +107,11 @@ def test_all_services_together_have_a_share_too() -> None:
 
 
 def test_half_a_connection_that_is_silent_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forward, "_HALF_IDLE_SECONDS", 0.05)
+    monkeypatch.setattr(tcp, "_HALF_CLOSED_IDLE_SECONDS", 0.05)
 
     async def main() -> None:
-        connections = Connections()
-        async with Bench(connections, handler=silent) as made:
+        connections = ConnectionLimit()
+        async with ProxyHarness(connections, handler=silent) as made:
             reader, writer = await made.dial()
             await until_open(connections, 1)
             writer.write_eof()
@@ -123,7 +123,7 @@ def test_half_a_connection_that_is_silent_is_closed(monkeypatch: pytest.MonkeyPa
 
 def test_a_peer_that_ends_its_half_still_hears_the_rest() -> None:
     async def main() -> None:
-        async with Bench(Connections()) as made:
+        async with ProxyHarness(ConnectionLimit()) as made:
             reader, writer = await made.dial()
             writer.write(b"all of it" * 1000)
             writer.write_eof()

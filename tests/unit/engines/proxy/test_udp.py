@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from tests.conftest import LoopRun
 
-from stoker.engines.local import datagrams
-from stoker.engines.local.datagrams import DatagramForwarder
-from stoker.engines.local.forward import Connections
+from stoker.engines.proxy import udp
+from stoker.engines.proxy.tcp import ConnectionLimit, ReplicaAddress
+from stoker.engines.proxy.udp import UdpProxy
 
 
 class Echo(asyncio.DatagramProtocol):
@@ -24,6 +24,10 @@ class Echo(asyncio.DatagramProtocol):
 
     def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
         self._transport.sendto(self._name + b":" + data, addr)
+
+
+def at(*ports: int) -> list[ReplicaAddress]:
+    return [ReplicaAddress("127.0.0.1", port) for port in ports]
 
 
 @contextlib.asynccontextmanager
@@ -52,8 +56,8 @@ async def ask(made: socket.socket, data: bytes) -> bytes:
 def test_each_client_talks_to_one_replica_and_the_replicas_take_turns(loop_run: LoopRun) -> None:
     async def main() -> None:
         async with replica("a") as one, replica("b") as two:
-            connections = Connections()
-            forwarder = DatagramForwarder("127.0.0.1", lambda: [one, two], connections)
+            connections = ConnectionLimit()
+            forwarder = UdpProxy("127.0.0.1", lambda: at(one, two), connections)
             await forwarder.open([0])
             with client(forwarder.port) as first, client(forwarder.port) as second:
                 heard = {await ask(first, b"1"), await ask(second, b"1")}
@@ -62,9 +66,9 @@ def test_each_client_talks_to_one_replica_and_the_replicas_take_turns(loop_run: 
                 assert {same, await ask(first, b"2")} == {same}
                 largest = b"x" * 60_000
                 assert (await ask(second, largest))[2:] == largest
-                assert connections.open == 2
+                assert connections.open_connections == 2
             await forwarder.close()
-            assert connections.open == 0
+            assert connections.open_connections == 0
 
     loop_run(main())
 
@@ -73,7 +77,7 @@ def test_a_replica_that_has_gone_is_replaced_by_another(loop_run: LoopRun) -> No
     async def main() -> None:
         async with replica("b") as there:
             ports: list[int] = []
-            forwarder = DatagramForwarder("127.0.0.1", lambda: ports)
+            forwarder = UdpProxy("127.0.0.1", lambda: at(*ports))
             await forwarder.open([0])
             with client(forwarder.port) as made:
                 async with replica("a") as gone:
@@ -94,30 +98,30 @@ def test_a_replica_that_has_gone_is_replaced_by_another(loop_run: LoopRun) -> No
 def test_the_client_that_was_silent_longest_makes_room(loop_run: LoopRun) -> None:
     async def main() -> None:
         async with replica("a") as port:
-            connections = Connections()
-            forwarder = DatagramForwarder("127.0.0.1", lambda: [port], connections, most=3)
+            connections = ConnectionLimit()
+            forwarder = UdpProxy("127.0.0.1", lambda: at(port), connections, most=3)
             await forwarder.open([0])
             with contextlib.ExitStack() as stack:
                 for _ in range(10):
                     assert await ask(stack.enter_context(client(forwarder.port)), b"1") == b"a:1"
-                    assert connections.open <= 3
+                    assert connections.open_connections <= 3
             await forwarder.close()
 
     loop_run(main())
 
 
 def test_who_is_silent_is_forgotten(loop_run: LoopRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(datagrams, "IDLE_SECONDS", 0.05)
+    monkeypatch.setattr(udp, "CLIENT_IDLE_SECONDS", 0.05)
 
     async def main() -> None:
         async with replica("a") as port:
-            connections = Connections()
-            forwarder = DatagramForwarder("127.0.0.1", lambda: [port], connections)
+            connections = ConnectionLimit()
+            forwarder = UdpProxy("127.0.0.1", lambda: at(port), connections)
             await forwarder.open([0])
             with client(forwarder.port) as made:
                 await ask(made, b"1")
                 async with asyncio.timeout(10):
-                    while connections.open:
+                    while connections.open_connections:
                         await asyncio.sleep(0.01)
             await forwarder.close()
 
@@ -126,13 +130,13 @@ def test_who_is_silent_is_forgotten(loop_run: LoopRun, monkeypatch: pytest.Monke
 
 def test_nothing_is_forwarded_while_nothing_is_up(loop_run: LoopRun) -> None:
     async def main() -> None:
-        connections = Connections()
-        forwarder = DatagramForwarder("127.0.0.1", list, connections)
+        connections = ConnectionLimit()
+        forwarder = UdpProxy("127.0.0.1", list, connections)
         await forwarder.open([0])
         with client(forwarder.port) as made:
             made.send(b"1")
             await asyncio.sleep(0)
         await forwarder.close()
-        assert connections.open == 0
+        assert connections.open_connections == 0
 
     loop_run(main())

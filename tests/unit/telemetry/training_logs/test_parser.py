@@ -2,7 +2,7 @@
 
 import pytest
 
-from stoker.telemetry.training import TrainingParser
+from stoker.telemetry.training_logs import TrainingParser
 
 PRIMUS = (
     "[20251121 12:10:29][rank-31/32][INFO ] [--------trainer.py:2488] :  iteration    12125/   36000 |"
