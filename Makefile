@@ -5,11 +5,14 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	--no-emit-index-url --no-emit-find-links
 
+# Compiled modules are kept, or every process of the tests compiles the whole code again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
-.PHONY: help run demo install dev test lint format bench docs lock clean
+.PHONY: help run demo install dev test-fast test test-engines lint format bench docs lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: install ## install and serve at http://127.0.0.1:8080
 	@exec $(BIN)/stoker serve
@@ -21,8 +24,17 @@ install: .venv/run.stamp ## create .venv and install Stoker into it
 
 dev: .venv/dev.stamp ## install Stoker and everything that tests and checks need
 
+# Tests wait more than they compute: four workers keep two cores busy.
+PYTEST := $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
+
+test-fast: dev ## run the unit and property tests alone, the latter with fewer examples; under a minute
+	STOKER_TEST_PROFILE=fast $(PYTEST) tests/unit tests/property
+
 test: dev ## run every test, on SQLite and on a real PostgreSQL
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(PYTEST)
+
+test-engines: dev ## run the tests of engines on a real dockerd; needs root, Linux and Debian's packages
+	$(BIN)/python -m pytest tests/engines
 
 lint: dev ## check style and types
 	$(BIN)/ruff format --check .
