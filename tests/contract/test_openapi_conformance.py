@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from schemathesis import APIOperation, BaseSchema, Case, GenerationMode
 from schemathesis.checks import not_a_server_error
+from schemathesis.core.parameters import ParameterLocation
 from schemathesis.specs.openapi import checks as conformance
 from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 from tests.api.harness import MANAGEMENT_PATH, PASSWORD, V1, Harness
@@ -33,6 +34,8 @@ CHECKS = [
     conformance.negative_data_rejection,
 ]
 EXAMPLES = {("sqlite", "admin"): 16, ("sqlite", "anonymous"): 4, ("postgres", "admin"): 6}
+MAX_AIMED_EXAMPLES = 100
+"""Generated bodies are often rejected for what a schema cannot say. One of this many must get through."""
 HOOK = "https://8.8.8.8/hook"
 BASE = "http://127.0.0.1:8080"
 FINITE = [endpoint for endpoint in ENDPOINTS if endpoint.media_type != "text/event-stream"]
@@ -198,6 +201,7 @@ class TargetInstallation:
             "workspace": None,
             "events": [],
             "secret": None,
+            "admin": True,
             **dict.fromkeys(("templateId", "masterSpec", "masterSpecSameAsWorker")),
         }
 
@@ -262,15 +266,6 @@ def test_it_answers_as_its_document_says(target: TargetInstallation, endpoint: E
     operation = target.operation(endpoint)
     statuses = set()
 
-    @settings(
-        max_examples=EXAMPLES[target.database, caller],
-        derandomize=True,
-        database=None,
-        deadline=None,
-        phases=[Phase.explicit, Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(st.data(), st.sampled_from(["aimed", "any", "wrong"]))
     def ask(data: st.DataObject, kind: str) -> None:
         if kind == "aimed":
             case = data.draw(operation.as_strategy(path_parameters=target.existing(endpoint)))
@@ -284,18 +279,40 @@ def test_it_answers_as_its_document_says(target: TargetInstallation, endpoint: E
         answer = target.send(case, caller)
         statuses.add(answer.status_code)
         too_large = answer.status_code == 413  # a rejection too, which schemathesis does not count as one
-        blank = ("", [""])  # an empty parameter is absent
-        has_blank = any(value in blank for value in dict(case.query or {}).values())
-        excused = {conformance.negative_data_rejection} if too_large or has_blank else set()
+        excused = {conformance.negative_data_rejection} if too_large or wrong_only_in_blank(case) else set()
         checks = [check for check in CHECKS if check not in excused]
         case.validate_response(answer, checks=checks)
         described = target.operation(endpoint).definition.raw["responses"][str(answer.status_code)]["headers"]
         assert {name.title() for name in answer.headers} <= {*ON_EVERY_RESPONSE, *(name.title() for name in described)}
 
-    ask()
+    examples = EXAMPLES[target.database, caller]
+    generate(ask, st.sampled_from(["aimed", "any", "wrong"]), examples)
+    must_get_through = caller == "admin" and endpoint.path not in NOT_GUESSED
+    if must_get_through and endpoint.status not in statuses:
+        generate(ask, st.just("aimed"), MAX_AIMED_EXAMPLES)
     assert target.harness.get(f"{V1}/settings", as_="admin").status_code == 200, "the admin has done away with itself"
-    if caller == "admin" and endpoint.path not in NOT_GUESSED:
+    if must_get_through:
         assert endpoint.status in statuses, f"nothing but {sorted(statuses)}: no request got through"
+
+
+def generate(ask: Callable[[st.DataObject, str], None], kinds: st.SearchStrategy[str], examples: int) -> None:
+    """Ask with generated requests of these kinds."""
+    settings(
+        max_examples=examples,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )(given(st.data(), kinds)(ask))()
+
+
+def wrong_only_in_blank(case: Case) -> bool:
+    """Whether nothing but the query is wrong, and a parameter of it is empty: an empty parameter is absent."""
+    assert case.meta is not None, "generated cases say how they were generated"
+    query = dict(case.query or {}).values()
+    wrong = [location for location, part in case.meta.components.items() if part.mode is GenerationMode.NEGATIVE]
+    return wrong == [ParameterLocation.QUERY] and any(value in ("", [""]) for value in query)
 
 
 @pytest.mark.parametrize("target", ["sqlite"], indirect=True)

@@ -13,7 +13,6 @@ from stoker.domain.clock import SystemClock
 from stoker.domain.settings.schema import Settings
 from stoker.domain.workload.model import Workload
 from stoker.domain.workload.phase import Phase
-from stoker.domain.workload.spec import Kind
 from stoker.engines.simulated.fleet.nodes import SimulatedFleet, build_machine_groups
 from stoker.server.composition import Installation, running_installation
 from stoker.services.container import ServiceContainer
@@ -88,7 +87,7 @@ def test_they_stop_what_they_kept_long_enough(tmp_path: Path, loop_run: LoopRun)
                 return any(each.phase is Phase.RUNNING for each in await served())
 
             async def served() -> list[Workload]:
-                return [each for each in await active(running.store, world) if each.kind == Kind.DEPLOYMENT]
+                return [each for each in await active(running.store, world) if not each.runs_to_completion]
 
             await until(serves)
             running_now = {each.uid for each in await served() if each.phase is Phase.RUNNING}
