@@ -21,7 +21,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from stoker.api.exec_limits import ExecLimiter
 from stoker.api.http.auth import authenticate, check_browser_origin, request_origin, request_trace_id
 from stoker.api.http.endpoint import CREDENTIAL_REQUIRED, FrameSchema, WebSocketEndpoint
-from stoker.api.http.errors import HTTP_STATUS
+from stoker.api.http.error_bodies import HTTP_STATUS
 from stoker.api.http.families import NATIVE, encode_json
 from stoker.api.http.params import Params, ParamsDecoder, UnsplitList, decode_segment, parse_query
 from stoker.api.http.prometheus import ServerMetrics

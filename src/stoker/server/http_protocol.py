@@ -18,7 +18,7 @@ from uvicorn.server import ServerState
 
 from stoker.api.http.auth import SAFE_METHODS, request_origin, request_trace_id
 from stoker.api.http.connection import CONNECTION_STATE_KEY
-from stoker.api.http.errors import HTTP_STATUS, write_outcome_unknown
+from stoker.api.http.error_bodies import HTTP_STATUS, write_outcome_unknown
 from stoker.api.http.families import encode_json, family_for_path
 from stoker.api.http.security_headers import RAW_SECURITY_HEADERS
 from stoker.domain.access.addresses import client_network

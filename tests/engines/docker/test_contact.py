@@ -1,6 +1,7 @@
 """What runs survives the server and dockerd; what is lost is told; after every gap everything is reported again."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,24 @@ def test_a_pod_whose_dockerd_is_stopped_is_lost(harness: DockerHarness, docker_d
     docker_daemon.stop()
     docker_daemon.start()
     assert harness.end(uid).phase is PodPhase.LOST
+
+
+@pytest.mark.parametrize("end", [DockerDaemon.stop, DockerDaemon.kill], ids=["stop", "kill"])
+def test_a_pod_whose_dockerd_ends_while_no_server_runs_is_lost(
+    harness: DockerHarness, docker_daemon: DockerDaemon, end: Callable[[DockerDaemon], None]
+) -> None:
+    lost = harness.pod("sleep 600")
+    harness.running(lost)
+    harness.kill_engine()
+    end(docker_daemon)
+    docker_daemon.start()
+    assert (harness.end(lost).phase, harness.end(lost).exit_code) == (PodPhase.LOST, None)
+    failed = harness.pod("sleep 1; exit 255")
+    harness.running(failed)
+    harness.kill_engine()
+    time.sleep(1.5)
+    assert (harness.end(failed).phase, harness.end(failed).exit_code) == (PodPhase.FAILED, 255)
+    assert harness.end(lost).phase is PodPhase.LOST
 
 
 def test_a_dockerd_that_hangs_is_noticed(

@@ -12,7 +12,7 @@ from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 
 from stoker.api.exec_socket import EXEC_ENDPOINT
 from stoker.api.http.endpoint import Endpoint
-from stoker.api.http.errors import HTTP_STATUS
+from stoker.api.http.error_bodies import HTTP_STATUS
 from stoker.api.http.families import FAMILIES, ApiFamily, encode_json
 from stoker.api.http.openapi import build_document
 from stoker.api.http.resources import find_resource

@@ -19,7 +19,7 @@ from stoker.api.fleet_metrics import FleetExposition
 from stoker.api.http.auth import SAFE_METHODS, authenticate, may_monitor_anonymously, request_origin, request_trace_id
 from stoker.api.http.bodies import read_body, require_json
 from stoker.api.http.endpoint import Call, Endpoint
-from stoker.api.http.errors import HTTP_STATUS, write_outcome_unknown
+from stoker.api.http.error_bodies import HTTP_STATUS, write_outcome_unknown
 from stoker.api.http.families import FAMILIES, ApiFamily, encode_json, family_for_path
 from stoker.api.http.openapi import build_document
 from stoker.api.http.prometheus import ServerMetrics

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from stoker.api.http import resources
-from stoker.api.http.errors import (
+from stoker.api.http.error_bodies import (
     AggregationError,
     ManagementError,
     MonitoringError,

@@ -5,7 +5,7 @@ from typing import Any
 from starlette.responses import Response
 
 from stoker.api.http.endpoint import Endpoint
-from stoker.api.http.errors import HTTP_STATUS
+from stoker.api.http.error_bodies import HTTP_STATUS
 from stoker.api.http.families import ApiFamily, encode_json
 from stoker.api.http.negotiation import JSON_MEDIA_TYPE
 from stoker.api.http.streaming import Stream, StreamedList, StreamLimiter

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from stoker.api.http.errors import HTTP_STATUS
+from stoker.api.http.error_bodies import HTTP_STATUS
 from stoker.api.http.families import ApiFamily, encode_json
 from stoker.domain.errors import StokerError
 

@@ -22,7 +22,6 @@ from stoker.engines.docker.config import HOST_NETWORK, DockerConfig
 from stoker.engines.docker.images import ImageStore
 from stoker.engines.docker.labels import INSTALLATION_LABEL, POD_UID_LABEL, WORKLOAD_UID_LABEL
 from stoker.engines.docker.logs import ContainerLogReader
-from stoker.engines.docker.observations import build_delta, build_full_sync
 from stoker.engines.docker.pod import DockerPod
 from stoker.engines.docker.registry import DockerPodRegistry
 from stoker.engines.docker.starter import DockerStarter
@@ -30,6 +29,7 @@ from stoker.engines.docker.stats import DockerCollector
 from stoker.engines.docker.terminal import open_terminal
 from stoker.engines.docker.translate import mount_error
 from stoker.engines.docker.watch import DockerWatcher
+from stoker.engines.docker.watch_reports import build_delta, build_full_sync
 from stoker.engines.model import Disconnected, LaunchSpec, LogRef, Observation, ServiceEndpoint, WorkloadRef
 from stoker.engines.replicas.readiness import MIN_READY_SECONDS, ReadinessProber
 from stoker.engines.replicas.rollout import Rollout, available_memory_bytes

@@ -94,11 +94,14 @@ class DockerPodRegistry:
         for container in containers:
             pod = self.update(container)
             if pod is not None and pod.record.uid in running and pod.was_ended_from_outside:
-                pod.is_lost = True
-                log.warning("Pod %s was ended by a restart of Docker", pod.record.name)
+                self.mark_lost(pod)
         for container_id in [*self._uid_by_container, *self.foreign, *self._without_gpus]:
             if container_id not in listed:
                 self.remove(container_id)
+
+    def mark_lost(self, pod: DockerPod) -> None:
+        pod.is_lost = True
+        log.warning("Pod %s was ended by a restart of Docker", pod.record.name)
 
     def known_containers(self) -> set[str]:
         return self._without_gpus | {

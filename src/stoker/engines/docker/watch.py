@@ -140,9 +140,19 @@ class DockerWatcher:
         containers = await self._inspect_all(container for container in wanted)
         self._changed.clear()
         self._registry.replace_all((found for found in containers.values() if found is not None), listed)
+        if self.contact.syncs == 0:
+            await self._mark_lost_before_contact()
         await self._before_sync()
         self.contact = ContactState(syncs=self.contact.syncs + 1)
         self._registry.notify_observers()
+
+    async def _mark_lost_before_contact(self) -> None:
+        """Find the pods that ended with dockerd while no engine watched: it was restarted after they began."""
+        ended = [pod for pod in self._registry.pods.values() if pod.was_ended_from_outside]
+        started = await self._client.containers_started() if ended else None
+        for pod in ended:
+            if started is not None and pod.container.id not in started:
+                self._registry.mark_lost(pod)
 
     async def _read_events(self, events: AsyncIterator[DaemonEvent]) -> None:
         async for event in events:

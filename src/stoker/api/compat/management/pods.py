@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from stoker.api.compat.management.workloads import ManagementWorkloadPath
 from stoker.api.http.endpoint import Call, endpoint
-from stoker.api.http.errors import ManagementError
+from stoker.api.http.error_bodies import ManagementError
 from stoker.api.http.families import MANAGEMENT, encode_json
 from stoker.api.http.params import Params
 from stoker.api.http.sse import (

@@ -11,7 +11,7 @@ from stoker.api.compat.management.enums import PHASE_NAMES, phases_shown_as
 from stoker.api.compat.management.mapping import to_detail_view, to_edit, to_new_workload, to_summary_view
 from stoker.api.compat.management.schemas import BatchBody, CreateWorkload, PatchWorkload, StopBody
 from stoker.api.http.endpoint import Call, endpoint
-from stoker.api.http.errors import HTTP_STATUS
+from stoker.api.http.error_bodies import HTTP_STATUS
 from stoker.api.http.families import MANAGEMENT, encode_json
 from stoker.api.http.params import NoParams, Params, parse_optional_instant
 from stoker.domain.access.permission_rules import Action

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from stoker.api.http.endpoint import Call, endpoint
-from stoker.api.http.errors import HTTP_STATUS
+from stoker.api.http.error_bodies import HTTP_STATUS
 from stoker.api.http.families import RUNAI, encode_json
 from stoker.api.http.params import NoParams
 from stoker.domain.access.permission_rules import Action

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import inspect as mi
 
 from stoker.api.http.endpoint import Endpoint, WebSocketEndpoint
-from stoker.api.http.errors import HTTP_STATUS
+from stoker.api.http.error_bodies import HTTP_STATUS
 from stoker.api.http.families import ApiFamily
 from stoker.api.http.negotiation import JSON_MEDIA_TYPE
 from stoker.api.http.openapi.headers import error_headers, refer_to_headers

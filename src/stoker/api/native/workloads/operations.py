@@ -6,7 +6,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from stoker.api.http.endpoint import Call, endpoint
-from stoker.api.http.errors import NativeError
+from stoker.api.http.error_bodies import NativeError
 from stoker.api.http.families import NATIVE
 from stoker.api.http.params import Params, parse_optional_instant
 from stoker.api.http.sse import SSE_KEEP_ALIVE, SSE_MEDIA_TYPE, EventSchema, encode_error, encode_event

@@ -25,12 +25,15 @@ from stoker.engines.docker.api.schema import (
     VolumeList,
     VolumeSummary,
     decode,
+    parse_time_ms,
 )
 from stoker.engines.docker.api.transport import REQUEST_SECONDS, DockerTransport
 from stoker.engines.docker.config import DockerConfig
 
 WATCHED_EVENTS = ("create", "start", "die", "destroy", "rename", "pause", "unpause", "update")
 """Events after which a container is inspected. Those of exec sessions and health checks are not among them."""
+_REMEMBERED_EVENTS = 256
+"""How many events dockerd keeps in memory."""
 _START_SECONDS = 180.0
 """Docker sets up network, mounts and devices before a start returns; on a busy host that takes long."""
 _STATS_SECONDS = 10.0
@@ -93,10 +96,19 @@ class DockerClient:
         with _ignoring(ErrorCode.NOT_FOUND):
             await self._transport.request("DELETE", f"/containers/{container}", params=params)
 
-    async def events(self, since: int | None = None) -> AsyncGenerator[DaemonEvent]:
+    async def containers_started(self) -> set[str] | None:
+        """The containers started since the daemon was; None if it may have forgotten some."""
+        now = parse_time_ms((await self.info()).system_time) or 0
+        params = {"since": "1", "until": f"{now // 1000}.{now % 1000:03d}"}
+        async with self._transport.stream("GET", "/events", params=params) as pieces:
+            events = [decode(line, DaemonEvent) async for line in read_lines(pieces)]
+        if len(events) >= _REMEMBERED_EVENTS:
+            return None
+        return {event.actor.id for event in events if event.action == "start"}
+
+    async def events(self) -> AsyncGenerator[DaemonEvent]:
         """Events of all containers from now on, until the daemon ends the connection."""
-        filters = {"type": ["container"], "event": list(WATCHED_EVENTS)}
-        params = {"filters": msgspec.json.encode(filters).decode()} | ({"since": str(since)} if since else {})
+        params = {"filters": msgspec.json.encode({"type": ["container"], "event": list(WATCHED_EVENTS)}).decode()}
         async with self._transport.stream("GET", "/events", params=params) as pieces:
             yield DaemonEvent()  # the stream is open: nothing that happens from now on is missed
             async for line in read_lines(pieces):

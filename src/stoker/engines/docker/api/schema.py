@@ -27,6 +27,7 @@ class SystemInfo(Struct, frozen=True, rename="pascal"):
     server_version: str = ""
     operating_system: str = ""
     live_restore_enabled: bool = False
+    system_time: str = ""
 
 
 class ContainerSummary(Struct, frozen=True, rename="pascal"):

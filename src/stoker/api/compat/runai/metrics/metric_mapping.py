@@ -10,7 +10,7 @@ from starlette.responses import Response
 from stoker.api.compat.runai.filters import restore_plus
 from stoker.api.compat.runai.workloads.mapping import format_number
 from stoker.api.http.endpoint import Call
-from stoker.api.http.errors import HTTP_STATUS
+from stoker.api.http.error_bodies import HTTP_STATUS
 from stoker.api.http.exports import csv_response
 from stoker.api.http.families import encode_json
 from stoker.api.http.negotiation import prefers_csv

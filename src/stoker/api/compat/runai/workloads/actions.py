@@ -17,7 +17,7 @@ from stoker.api.compat.runai.workloads.submit_endpoints import (
 from stoker.api.compat.runai.workloads.submit_mapping import to_inference_edit
 from stoker.api.compat.runai.workloads.submit_schemas import InferenceSpec
 from stoker.api.http.endpoint import Call, endpoint
-from stoker.api.http.errors import HTTP_STATUS
+from stoker.api.http.error_bodies import HTTP_STATUS
 from stoker.api.http.families import RUNAI
 from stoker.api.http.params import NoParams, Params
 from stoker.domain.access.permission_rules import Action
