@@ -13,7 +13,7 @@ from stoker.domain.cluster.resources import Resources
 from stoker.domain.errors import ErrorCode, StokerError
 from stoker.domain.workload.phase import PodPhase
 from stoker.domain.workload.spec import Kind
-from stoker.engines.docker.translate import MOUNTS_ANNOTATION
+from stoker.engines.docker.container_config import MOUNTS_ANNOTATION
 from stoker.engines.model import FullSync, LaunchSpec, PodAssignment
 
 

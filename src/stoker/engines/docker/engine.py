@@ -19,6 +19,7 @@ from stoker.domain.metrics.report_token import ReportEndpoint
 from stoker.engines.coalescing_queue import CoalescingQueue
 from stoker.engines.docker.api.client import DockerClient
 from stoker.engines.docker.config import HOST_NETWORK, DockerConfig
+from stoker.engines.docker.container_config import mount_error
 from stoker.engines.docker.images import ImageStore
 from stoker.engines.docker.labels import INSTALLATION_LABEL, POD_UID_LABEL, WORKLOAD_UID_LABEL
 from stoker.engines.docker.logs import ContainerLogReader
@@ -27,7 +28,6 @@ from stoker.engines.docker.registry import DockerPodRegistry
 from stoker.engines.docker.starter import DockerStarter
 from stoker.engines.docker.stats import DockerCollector
 from stoker.engines.docker.terminal import open_terminal
-from stoker.engines.docker.translate import mount_error
 from stoker.engines.docker.watch import DockerWatcher
 from stoker.engines.docker.watch_reports import build_delta, build_full_sync
 from stoker.engines.model import Disconnected, LaunchSpec, LogRef, Observation, ServiceEndpoint, WorkloadRef

@@ -12,11 +12,7 @@ from stoker.domain.workload.spec import Kind
 from stoker.engines.docker.api.client import DockerClient
 from stoker.engines.docker.api.schema import ImageConfig
 from stoker.engines.docker.config import HOST_NETWORK, DockerConfig
-from stoker.engines.docker.images import ImageStore
-from stoker.engines.docker.labels import INSTALLATION_LABEL, container_name, host_name_of, network_name
-from stoker.engines.docker.pod import DockerPod
-from stoker.engines.docker.registry import DockerPodRegistry
-from stoker.engines.docker.translate import (
+from stoker.engines.docker.container_config import (
     SHELL,
     PodPlacement,
     build_record,
@@ -24,6 +20,10 @@ from stoker.engines.docker.translate import (
     image_reference,
     service_port,
 )
+from stoker.engines.docker.images import ImageStore
+from stoker.engines.docker.labels import INSTALLATION_LABEL, container_name, host_name_of, network_name
+from stoker.engines.docker.pod import DockerPod
+from stoker.engines.docker.registry import DockerPodRegistry
 from stoker.engines.model import EngineEvent, LaunchSpec, PodAssignment
 from stoker.engines.pod_env import RENDEZVOUS_VARIABLES
 from stoker.engines.proxy.ports import LOOPBACK, find_free_ports, find_rendezvous_port

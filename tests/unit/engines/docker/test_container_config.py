@@ -12,6 +12,14 @@ from stoker.domain.errors import ErrorCode, StokerError
 from stoker.domain.workload.spec import Kind, PortProtocol, Service
 from stoker.engines.docker.api.schema import ImageConfig
 from stoker.engines.docker.config import HOST_NETWORK, DockerConfig
+from stoker.engines.docker.container_config import (
+    MOUNTS_ANNOTATION,
+    PodPlacement,
+    build_record,
+    create_body,
+    image_reference,
+    service_port,
+)
 from stoker.engines.docker.gpus import HostGpus
 from stoker.engines.docker.labels import (
     INSTALLATION_LABEL,
@@ -20,14 +28,6 @@ from stoker.engines.docker.labels import (
     container_name,
     host_name_of,
     volume_name,
-)
-from stoker.engines.docker.translate import (
-    MOUNTS_ANNOTATION,
-    PodPlacement,
-    build_record,
-    create_body,
-    image_reference,
-    service_port,
 )
 from stoker.engines.model import ContainerSpec, LaunchSpec, PodAssignment, WorkloadRef
 
