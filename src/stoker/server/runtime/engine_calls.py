@@ -1,6 +1,7 @@
 """The way from services to the engines that this server has open, and to the engine kinds."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 from stoker.domain.access.identity import Cluster
@@ -16,21 +17,22 @@ from stoker.engines.protocol import Engine
 CHECK_TIMEOUT_SECONDS = 20.0
 
 
-class EngineCalls:
+class EngineCalls(ABC):
     """Implements `EngineAccess` and `EngineCatalog`. The runtime says which engines are open."""
 
     _kinds: Mapping[str, EngineKind]
 
+    @abstractmethod
     def _find_engine(self, cluster_id: str) -> Engine | None:
         """The open engine of a cluster."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def _prepare(self, cluster: Cluster) -> tuple[EngineKind, EngineContext]:
         """The kind of a cluster's engine, and what to open it with."""
-        raise NotImplementedError
 
+    @abstractmethod
     def clusters_changed(self) -> None:
-        raise NotImplementedError
+        """Clusters were added, edited or removed."""
 
     def parse_settings(self, engine: str, settings: Mapping[str, object], *, has_credential: bool) -> EngineConfig:
         return self._find_addable(engine).parse_settings(settings, has_credential=has_credential)
