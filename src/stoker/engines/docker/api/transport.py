@@ -35,9 +35,13 @@ _PEM_MARK = "-----BEGIN"
 
 
 class DockerTransport:
+    """Streams have connections of their own: a pool looks at all its connections at every request, and closes idle ones
+    when it has many."""
+
     def __init__(self, config: DockerConfig) -> None:
         self._config = config
         self._http: httpx.AsyncClient | None = None
+        self._streaming_http: httpx.AsyncClient | None = None
         self._tls: ssl.SSLContext | None = None
         self._prefix = ""
         self._lock = asyncio.Lock()
@@ -91,9 +95,10 @@ class DockerTransport:
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """The body of the answer in pieces, for as long as the daemon sends it."""
         request = await self._build(method, path, params, None, headers, None)
-        http = await self._client()
+        if self._streaming_http is None:
+            self._streaming_http = self._new_client()
         with self._explained(path):
-            answer = await http.send(request, stream=True)
+            answer = await self._streaming_http.send(request, stream=True)
         try:
             if answer.is_error:
                 with self._explained(path):
@@ -138,9 +143,10 @@ class DockerTransport:
         return secured
 
     async def close(self) -> None:
-        if self._http is not None:
-            await self._http.aclose()
-            self._http = None
+        for http in (self._http, self._streaming_http):
+            if http is not None:
+                await http.aclose()
+        self._http = self._streaming_http = None
 
     async def _build(
         self,
@@ -164,20 +170,24 @@ class DockerTransport:
     async def _client(self) -> httpx.AsyncClient:
         async with self._lock:
             if self._http is None:
-                limits = httpx.Limits(max_connections=None, max_keepalive_connections=16, keepalive_expiry=60.0)
-                config = self._config
-                if config.is_local:
-                    transport = httpx.AsyncHTTPTransport(uds=config.socket_path, limits=limits)
-                    base = "http://docker"
-                elif config.tls is None:
-                    transport = httpx.AsyncHTTPTransport(limits=limits)
-                    base = f"http://{config.host}:{config.port}"
-                else:
-                    self._tls = await asyncio.to_thread(_tls_context, config.tls)
-                    transport = httpx.AsyncHTTPTransport(verify=self._tls, limits=limits)
-                    base = f"https://{config.host}:{config.port}"
-                self._http = httpx.AsyncClient(transport=transport, base_url=base, trust_env=False)
+                if self._config.tls is not None:
+                    self._tls = await asyncio.to_thread(_tls_context, self._config.tls)
+                self._http = self._new_client()
             return self._http
+
+    def _new_client(self) -> httpx.AsyncClient:
+        config = self._config
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=16, keepalive_expiry=60.0)
+        if config.is_local:
+            transport = httpx.AsyncHTTPTransport(uds=config.socket_path, limits=limits)
+            base = "http://docker"
+        elif self._tls is None:
+            transport = httpx.AsyncHTTPTransport(limits=limits)
+            base = f"http://{config.host}:{config.port}"
+        else:
+            transport = httpx.AsyncHTTPTransport(verify=self._tls, limits=limits)
+            base = f"https://{config.host}:{config.port}"
+        return httpx.AsyncClient(transport=transport, base_url=base, trust_env=False)
 
     async def _read_pieces(self, answer: httpx.Response, path: str) -> AsyncIterator[bytes]:
         with self._explained(path):
