@@ -57,7 +57,7 @@ def prometheus() -> Iterator[str]:
     body = msgspec.json.encode({"status": "success", "data": {"resultType": "vector", "result": series}})
 
     class Answers(PrometheusClient):
-        async def at(self, query: str, at: int | None = None) -> list[SeriesResult]:
+        async def query(self, query: str, at: int | None = None) -> list[SeriesResult]:
             return decode_response(body).data.result
 
     nodes = [f"node-{node:05d}" for node in range(NODES)]

@@ -79,11 +79,17 @@ WHERE cluster_id = :cluster_id
   AND to_at IS NULL
 """
 INTERVALS_IN_RANGE = """
-SELECT node, device, state, from_at, COALESCE(to_at, :to_at), model, memory_bytes, gpu_uuid
+SELECT node, device, state, from_at, :to_at, model, memory_bytes, gpu_uuid, gpu
 FROM gpu_availability
 WHERE cluster_id = :cluster_id
   AND from_at < :to_at
-  AND (to_at IS NULL OR to_at > :from_at)
+  AND to_at IS NULL
+UNION ALL
+SELECT node, device, state, from_at, to_at, model, memory_bytes, gpu_uuid, gpu
+FROM gpu_availability
+WHERE cluster_id = :cluster_id
+  AND from_at < :to_at
+  AND to_at > :from_at
 ORDER BY node, device, state, from_at, gpu
 """
 FIRST_INTERVAL = "SELECT MIN(from_at) FROM gpu_availability WHERE cluster_id = :cluster_id"
@@ -242,7 +248,7 @@ def intervals_in_range(transaction: Transaction, cluster_id: str, from_at: int, 
     """Intervals that overlap [from_at, to_at); an open interval ends at `to_at`."""
     params = {"cluster_id": cluster_id, "from_at": from_at, "to_at": to_at}
     return [
-        GpuInterval(row[0], row[1], GpuIntervalState(row[2]), *row[3:])
+        GpuInterval(row[0], row[1], GpuIntervalState(row[2]), *row[3:-1])
         for row in transaction.fetch_all(INTERVALS_IN_RANGE, params)
     ]
 

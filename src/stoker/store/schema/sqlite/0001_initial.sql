@@ -494,7 +494,8 @@ CREATE TABLE gpu_availability (
     PRIMARY KEY (cluster_id, gpu, state, from_at)
 ) STRICT;
 CREATE INDEX gpu_availability_current ON gpu_availability (cluster_id, node) WHERE to_at IS NULL;
-CREATE INDEX gpu_availability_by_to_at ON gpu_availability (cluster_id, to_at);
+CREATE INDEX gpu_availability_reported ON gpu_availability (cluster_id, node) WHERE to_at IS NULL AND state = 'reported';
+CREATE INDEX gpu_availability_by_to_at ON gpu_availability (cluster_id, to_at) WHERE to_at IS NOT NULL;
 
 -- Telemetry ----------------------------------------------------------------------------------------------------------
 
