@@ -58,11 +58,6 @@ class Node(Struct, frozen=True):
         return sum(1 for device in self.devices if device.fault)
 
     @property
-    def schedulable_gpus(self) -> int:
-        """GPUs available to the scheduler, allocated or not."""
-        return len(self.devices) - self.faulty_gpus if self.is_schedulable else 0
-
-    @property
     def capacity(self) -> Resources:
         return Resources(len(self.devices) * MILLI, self.cpu_milli, self.memory_bytes)
 
@@ -85,9 +80,10 @@ class GpuCounts(Struct, frozen=True):
 def count_gpus(nodes: Iterable[Node]) -> GpuCounts:
     total = faulty = not_ready = cordoned = 0
     for node in nodes:
+        unusable = node.faulty_gpus
+        healthy = len(node.devices) - unusable
         total += len(node.devices)
-        faulty += node.faulty_gpus
-        healthy = len(node.devices) - node.faulty_gpus
+        faulty += unusable
         if not node.ready or node.fault:
             not_ready += healthy
         elif node.cordoned:

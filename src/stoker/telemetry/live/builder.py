@@ -93,14 +93,13 @@ class LiveViewBuilder:
         if samples is None:
             self._latest, self._tick = no_samples(self._device_index), []
             return
+        rows = self._device_index.align(samples)
         known = self._device_index.memory_bytes
-        sizes = self._memory_sizes.update(
-            self._topology.device_index, known, memory_sizes_in(self._topology.device_index, samples)
-        )
+        sizes = self._memory_sizes.update(self._topology.device_index, known, memory_sizes_in(samples, rows))
         if sizes is not known:
             self._set_memory_sizes(sizes)
         self._latest, self._tick = build_latest_samples(
-            self._device_index, samples, samples.at if slot is None else slot
+            self._device_index, samples, rows, samples.at if slot is None else slot
         )
 
     def build_parts(self, at: int, source: CollectorStatus) -> dict[LiveViewKind, bytes]:

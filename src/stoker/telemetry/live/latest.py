@@ -41,18 +41,19 @@ def no_samples(index: DeviceIndex) -> LatestSamples:
     return LatestSamples(dict.fromkeys(GpuMetric, missing), index.memory_bytes, never, top_gpus=no_top_gpus)
 
 
-def memory_sizes_in(index: DeviceIndex, samples: GpuSamples) -> NDArray[np.int64]:
-    """The memory size of each GPU according to its sample; 0 if that has none."""
-    rows = index.align(samples)
-    sizes = np.zeros(index.gpu_count, np.int64)
+def memory_sizes_in(samples: GpuSamples, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+    """The memory size of each GPU according to its sample, which is in one of `rows`; 0 if that has none."""
+    sizes = np.zeros(len(rows), np.int64)
     known = rows >= 0
     sizes[known] = np.nan_to_num(samples.memory_total[rows[known]]).astype(np.int64)
     return sizes
 
 
-def build_latest_samples(index: DeviceIndex, samples: GpuSamples, slot: int) -> tuple[LatestSamples, list[SampleChunk]]:
-    """The samples in the order of the device index, and encoded as the tick at `slot`, empty without samples."""
-    rows = index.align(samples)
+def build_latest_samples(
+    index: DeviceIndex, samples: GpuSamples, rows: NDArray[np.intp], slot: int
+) -> tuple[LatestSamples, list[SampleChunk]]:
+    """The samples in the order of the device index, and encoded as the tick at `slot`, empty without samples. `rows`
+    are those of the samples, by GPU."""
     steps = {metric: _quantize_rows(samples, metric, rows) for metric in GpuMetric}
     values = {metric: _dequantize(metric, array) for metric, array in steps.items()}
     sampled_at = _sampled_at(samples, rows)

@@ -107,7 +107,7 @@ def list_nodes(state: LiveClusterState) -> list[LiveNode]:
     columns = zip(
         topology.nodes,
         topology.models,
-        topology.faults,
+        topology.health,
         topology.gpu_counts.tolist(),
         allocated.tolist(),
         allocations.pods.tolist(),
@@ -133,7 +133,7 @@ def list_nodes(state: LiveClusterState) -> list[LiveNode]:
             memory_allocated_bytes=memory_bytes,
             ready=node.ready,
             cordoned=node.cordoned,
-            fault=fault,
+            fault=health.fault,
             utilization=used,
             memory=memory_used,
             power_watts=watts,
@@ -141,8 +141,8 @@ def list_nodes(state: LiveClusterState) -> list[LiveNode]:
             labels=dict(node.labels),
             rdma_received_bytes_per_second=received.get(node.name),
             rdma_sent_bytes_per_second=sent.get(node.name),
-            faulty_gpus=node.faulty_gpus,
-            schedulable_gpus=node.schedulable_gpus,
+            faulty_gpus=health.gpus.faulty,
+            schedulable_gpus=health.gpus.schedulable,
         )
-        for node, models, fault, gpus, milli, pods, cpu, memory_bytes, used, memory_used, watts, degrees in columns
+        for node, models, health, gpus, milli, pods, cpu, memory_bytes, used, memory_used, watts, degrees in columns
     ]

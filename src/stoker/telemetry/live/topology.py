@@ -3,7 +3,7 @@
 A topology depends on the nodes only and is built again when one of them changes.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from msgspec import Struct, structs
@@ -13,8 +13,15 @@ from stoker.domain.cluster.node import GpuCounts, Node, count_gpus
 from stoker.telemetry.tsdb.device_index import DeviceIndex, build_device_index
 
 
+class NodeHealth(Struct, frozen=True, gc=False):
+    is_healthy: bool
+    fault: str
+    """The fault of the node or of its first faulty GPU, or an empty string."""
+    gpus: GpuCounts
+
+
 class Topology(Struct, frozen=True, eq=False):
-    """One row of `gpu_counts`, `healthy`, `faults` and `models` is one node, by name; `gpu_node_rows` has these rows
+    """One row of `gpu_counts`, `health`, `healthy` and `models` is one node, by name; `gpu_node_rows` has these rows
     for the GPUs of the device index."""
 
     nodes: tuple[Node, ...]
@@ -22,9 +29,8 @@ class Topology(Struct, frozen=True, eq=False):
     node_rows: dict[str, int]
     gpu_node_rows: NDArray[np.intp]
     gpu_counts: NDArray[np.int64]
+    health: tuple[NodeHealth, ...]
     healthy: NDArray[np.bool_]
-    faults: tuple[str, ...]
-    """The fault of each node, or an empty string."""
     totals: GpuCounts
     models: tuple[tuple[str, ...], ...]
     gpu_rows: dict[tuple[str, int], int]
@@ -42,12 +48,15 @@ class Topology(Struct, frozen=True, eq=False):
 def build_topology(nodes: Iterable[Node], previous: Topology | None = None) -> Topology:
     """With the GPUs of the previous topology, its device index is used again."""
     ordered = tuple(sorted(nodes, key=lambda node: node.name))
-    healthy = np.fromiter((node.is_healthy for node in ordered), bool, len(ordered))
-    faults = tuple(
-        "" if is_healthy else _node_fault(node) for node, is_healthy in zip(ordered, healthy.tolist(), strict=True)
-    )
     if previous is not None and _has_same_gpus(previous.nodes, ordered):
-        return structs.replace(previous, nodes=ordered, healthy=healthy, faults=faults, totals=count_gpus(ordered))
+        health = tuple(
+            known if node is before else _node_health(node)
+            for node, before, known in zip(ordered, previous.nodes, previous.health, strict=True)
+        )
+        return structs.replace(
+            previous, nodes=ordered, health=health, healthy=_healthy_rows(health), totals=_sum_gpus(health)
+        )
+    health = tuple(_node_health(node) for node in ordered)
     index = build_device_index(ordered)
     row = {node.name: position for position, node in enumerate(ordered)}
     rows = np.array([row[name] for name in index.nodes], np.intp)
@@ -58,16 +67,33 @@ def build_topology(nodes: Iterable[Node], previous: Topology | None = None) -> T
         node_rows=row,
         gpu_node_rows=rows[index.node],
         gpu_counts=np.fromiter((len(node.devices) for node in ordered), np.int64, len(ordered)),
-        healthy=healthy,
-        faults=faults,
-        totals=count_gpus(ordered),
+        health=health,
+        healthy=_healthy_rows(health),
+        totals=_sum_gpus(health),
         models=tuple(tuple(dict.fromkeys(device.model for device in node.devices)) for node in ordered),
         gpu_rows={key: position for position, key in enumerate(zip(names, index.device.tolist(), strict=True))},
     )
 
 
-def _node_fault(node: Node) -> str:
-    return node.fault or next((f"GPU {device.index}: {device.fault}" for device in node.devices if device.fault), "")
+def _node_health(node: Node) -> NodeHealth:
+    if node.is_healthy:
+        return NodeHealth(True, "", count_gpus([node]))
+    of_gpu = next((f"GPU {device.index}: {device.fault}" for device in node.devices if device.fault), "")
+    return NodeHealth(False, node.fault or of_gpu, count_gpus([node]))
+
+
+def _healthy_rows(health: Sequence[NodeHealth]) -> NDArray[np.bool_]:
+    return np.fromiter((node.is_healthy for node in health), bool, len(health))
+
+
+def _sum_gpus(health: Sequence[NodeHealth]) -> GpuCounts:
+    gpus = [node.gpus for node in health]
+    return GpuCounts(
+        total=sum(counts.total for counts in gpus),
+        faulty=sum(counts.faulty for counts in gpus),
+        not_ready=sum(counts.not_ready for counts in gpus),
+        cordoned=sum(counts.cordoned for counts in gpus),
+    )
 
 
 def _has_same_gpus(before: tuple[Node, ...], after: tuple[Node, ...]) -> bool:
