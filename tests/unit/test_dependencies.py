@@ -1,6 +1,7 @@
 """The declared dependencies are the imported packages."""
 
 import ast
+import importlib
 import re
 import tomllib
 from collections.abc import Iterator
@@ -19,10 +20,19 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 OPTIONAL = {name: found for name, found in PROJECT["optional-dependencies"].items() if name != "dev"}
 NOT_INSTALLED_HERE = {"amdsmi": "amdsmi"}
 """Distributions that the development requirements leave out, with the module that they bring."""
+IMPORTED_BY_DEPENDENCY = {"sniffio": "httpcore"}
+"""Optional packages of a dependency. httpcore looks for sniffio in every request, and a search in vain is slow."""
 
 
 def test_every_core_dependency_is_imported_by_the_code() -> None:
-    assert {name for name in map(named, PROJECT["dependencies"]) if not modules(name) & imported()} == set()
+    idle = {name for name in map(named, PROJECT["dependencies"]) if not modules(name) & imported()}
+    assert idle == set(IMPORTED_BY_DEPENDENCY)
+
+
+@pytest.mark.parametrize(("optional", "dependency"), IMPORTED_BY_DEPENDENCY.items())
+def test_a_dependency_imports_the_optional_package(optional: str, dependency: str) -> None:
+    [folder] = importlib.import_module(dependency).__path__
+    assert optional in {name for path in Path(folder).rglob("*.py") for name in _imports(path)}
 
 
 def test_every_extra_is_imported_by_the_code() -> None:
